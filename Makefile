@@ -1,0 +1,31 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint e2e bench clean
+
+demo: $(READY)  ## a healthy server and a faulty one, judged side by side
+	$(BIN)/vllm-gate demo
+
+test: $(READY) lint  ## lint, types and every fast test
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+e2e: $(READY)  ## a real vLLM on this CPU, healthy and with the original fault
+	tests/e2e/run
+
+bench: $(READY)  ## the figures that README and docs claim
+	bench/run
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .lab build dist
