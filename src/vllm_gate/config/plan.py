@@ -147,6 +147,9 @@ class Plan:
     rollback: RollbackSettings = RollbackSettings()
     golden_suite: str = ""
     """Text of the suite file, read by the front door; empty without one."""
+    lock: str = ""
+    """Text of the approved execution path (`vllm-gate.lock.json`), read by the front door; empty without one."""
+    lock_path: str = "vllm-gate.lock.json"
     locations: Mapping[str, Location] = field(default_factory=dict)
 
     def where(self, key: str) -> Location | None:

@@ -42,6 +42,8 @@ class Context:
     """Monotonic seconds."""
     sleep: Callable[[float], None]
     rng: np.random.Generator
+    snapshots: Mapping[str, bytes] = field(default_factory=dict)
+    """Captured traces by service name, as read from the files that `snapshot = …` names."""
     facts: dict[str, object] = field(default_factory=dict)
     """What a gate wants kept in the report besides findings. Emptied by the runner before each gate."""
 
@@ -67,4 +69,8 @@ class Gate(Protocol):
 
     def checks(self, plan: Plan) -> Sequence[Check]:
         """The enabled checks, in the order they are asked. State shared by checks lives in their closure."""
+        ...
+
+    def closing_checks(self, plan: Plan) -> Sequence[Check]:
+        """Checks asked once more after the last gate, under this gate's name; mostly none."""
         ...
