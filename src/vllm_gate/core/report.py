@@ -67,7 +67,6 @@ class Report:
     gates: tuple[GateResult, ...]
     services: tuple[ServiceFacts, ...] = ()
     thresholds: Mapping[str, object] = field(default_factory=dict)
-    execution_path: Mapping[str, object] = field(default_factory=dict)
     decision: Decision | None = None
     notes: tuple[str, ...] = ()
 
