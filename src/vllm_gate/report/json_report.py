@@ -17,12 +17,13 @@ SCHEMA_VERSION = 1
 
 def to_dict(report: Report) -> dict[str, Any]:
     """The report as plain JSON values. A non-finite number becomes its name (`"NaN"`): JSON has none."""
-    body: dict[str, Any] = {
+    return {
         "schema_version": SCHEMA_VERSION,
         "verdict": report.verdict.value,
         "failed_gates": list(report.failed_gates),
+        **_plain(report),
+        "gates": [_gate(gate) for gate in report.gates],
     }
-    return body | _plain(report) | {"gates": [_gate(gate) for gate in report.gates]}
 
 
 def to_json(report: Report) -> str:
@@ -38,7 +39,7 @@ def schema() -> dict[str, Any]:
 
 
 def _gate(gate: GateResult) -> dict[str, Any]:
-    return {"verdict": gate.verdict.value} | _plain(gate)
+    return {"verdict": gate.verdict.value, **_plain(gate)}
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,68 @@
+"""Which gates a run asks: what settings.json enables, narrowed by `--gates`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vllm_gate.app.runner import Selection
+from vllm_gate.config.plan import Plan
+from vllm_gate.errors import UsageError
+from vllm_gate.gates.interface import Gate
+
+PATH = "path"
+"""The word that selects the execution path, which has no number of its own."""
+
+
+def select(gates: Sequence[Gate], plan: Plan, wanted: str) -> Selection:
+    """The gates of a run. `wanted` is `--gates` (`1-3`, `1,3,path`); empty means all that are enabled.
+
+    Raises UsageError when `wanted` names a gate that does not exist or that settings.json switched off: running
+    nothing for it would look like a pass.
+    """
+    names = _parse(wanted, {_name(gate) for gate in gates}) if wanted.strip() else None
+    skipped = {}
+    for gate in gates:
+        enabled = _enabled(plan, gate)
+        if names is not None and _name(gate) in names:
+            if not enabled:
+                raise UsageError(
+                    f"--gates asks for gate {_name(gate)}, but {gate.key} is switched off",
+                    hint=f"set gate_config.{gate.key}.enabled to true{_place(plan, gate)}, or leave it out of --gates",
+                )
+        elif names is not None:
+            skipped[gate.key] = f"not in --gates {wanted}"
+        elif not enabled:
+            skipped[gate.key] = f"switched off{_place(plan, gate)}"
+    if len(skipped) == len(gates):
+        raise UsageError("every gate is switched off: nothing would be judged", hint="enable a gate in gate_config")
+    return Selection(gates=tuple(gates), skipped=skipped)
+
+
+def _parse(wanted: str, known: set[str]) -> set[str]:
+    names: set[str] = set()
+    for part in filter(None, (part.strip() for part in wanted.split(","))):
+        span = re.fullmatch(r"(\d+)\s*-\s*(\d+)", part)
+        first, last = (int(span[1]), int(span[2])) if span else (0, -1)
+        chosen = {str(number) for number in range(first, last + 1)} if span and last <= 99 else {part}
+        if not chosen or not chosen <= known:
+            raise UsageError(
+                f"--gates {wanted}: there is no gate {part!r}",
+                hint=f"known: {', '.join(sorted(known))}; ranges such as 1-3 and lists such as 1,3 both work",
+            )
+        names |= chosen
+    return names
+
+
+def _name(gate: Gate) -> str:
+    return str(gate.number) if gate.number else PATH
+
+
+def _enabled(plan: Plan, gate: Gate) -> bool:
+    settings = getattr(plan.gates, gate.key.split("_", 2)[-1], None)
+    return settings.enabled if settings is not None else True
+
+
+def _place(plan: Plan, gate: Gate) -> str:
+    place = plan.where(f"gate_config.{gate.key}.enabled")
+    return f" in {place}" if place else ""
