@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from vllm_gate.judge.diagnosis import REMEDIES, Observed, diagnose, diagnose_status
+from vllm_gate.judge.diagnosis import REMEDIES, Observed, diagnose, diagnose_hang, diagnose_status
 
 PROMPT = "Reply with exactly: OK"
 
@@ -134,10 +134,21 @@ def test_a_server_that_reads_its_own_ids_differently_has_the_wrong_tokenizer() -
     assert symptom(Observed(text="Zx", token_ids=[11, 12], detokenized="Zx")) == "wrong_answer"
 
 
+def test_special_tokens_that_only_one_reading_shows_are_no_mismatch() -> None:
+    shown = Observed(text="Zx", token_ids=[11, 12, 2], detokenized="<think> </think>\n Zx<|im_end|>\ufffd")
+    assert symptom(shown) == "wrong_answer"
+
+
 def test_http_errors_are_told_apart() -> None:
     assert diagnose_status(500, "boom").symptom == "http_error"
     assert diagnose_status(401, "no key").symptom == "refused_request"
     assert diagnose_status(400, "Out of range float values", nonfinite=True).symptom == "nan_argmax"
+
+
+def test_a_hang_is_told_with_what_the_client_saw() -> None:
+    found = diagnose_hang("no answer within 120 s")
+    assert found.symptom == "hang"
+    assert "within 120 s" in found.sentence
 
 
 def test_a_sentence_stays_short_whatever_the_model_wrote() -> None:

@@ -143,6 +143,11 @@ def diagnose_status(status: int, message: str, *, nonfinite: bool = False) -> Di
     return Diagnosis("refused_request", said)
 
 
+def diagnose_hang(message: str) -> Diagnosis:
+    """A request that the server took and never finished, although it says that it is healthy."""
+    return Diagnosis("hang", f"no answer although the server says it is healthy: {_quoted(message)}")
+
+
 def _not_a_number(observed: Observed) -> Diagnosis | None:
     """NaN logits: argmax over a row of NaN gives index 0, whatever that token is in this vocabulary."""
     proof = f"; proof: {observed.nan_proof}" if observed.nan_proof else ""
@@ -217,7 +222,7 @@ def _nothing_to_read(observed: Observed) -> Diagnosis | None:
 
 
 def _mistokenized(observed: Observed) -> Diagnosis | None:
-    if observed.detokenized is None or observed.detokenized.strip() == observed.text.strip():
+    if observed.detokenized is None or _unmarked(observed.text) in _unmarked(observed.detokenized):
         return None
     return Diagnosis(
         "tokenizer_mismatch",
@@ -275,6 +280,11 @@ def _foreign(observed: Observed, reference: str) -> Diagnosis | None:
         f"{share:.0%} of the letters are {script.title() if script != 'CJK' else script}, "
         f"which neither the prompt nor the expected answer uses: {_quoted(observed.text)}",
     )
+
+
+def _unmarked(text: str) -> str:
+    """Without special tokens, half characters and spaces: detokenizers differ in whether they show them."""
+    return re.sub(r"<[^<>\s]{1,40}>|\ufffd|\s+", "", text)
 
 
 def _plain(text: str) -> str:
