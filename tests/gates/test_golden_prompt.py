@@ -14,8 +14,9 @@ from vllm_gate.config.plan import Gates, GoldenPromptSettings, Plan, ServiceConf
 from vllm_gate.core.finding import Finding, Location
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import NoAnswer, UnusableAnswer
-from vllm_gate.gates.golden_prompt import CHECK_NAMES, GoldenPrompt, probe
+from vllm_gate.gates.golden_prompt import CHECK_NAMES, GoldenPrompt
 from vllm_gate.gates.interface import Context
+from vllm_gate.gates.questions import probe
 from vllm_gate.server.interface import ModelCard, Service
 from vllm_gate.server.reply import Answer, Refusal, Reply, TokenLogprobs, Usage
 

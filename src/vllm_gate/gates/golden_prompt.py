@@ -15,7 +15,14 @@ from vllm_gate.core.finding import Evidence, EvidenceKind, Finding
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import CouldNotJudge
 from vllm_gate.gates.interface import Check, Context
-from vllm_gate.gates.questions import Outcome, Question, ask_under_all_conditions, explain, sent_and_received
+from vllm_gate.gates.questions import (
+    Outcome,
+    Question,
+    ask_under_all_conditions,
+    explain,
+    probe,
+    sent_and_received,
+)
 from vllm_gate.judge.conditions import ONLY_STREAMING, ONLY_UNDER_LOAD, Cell, condition
 from vllm_gate.judge.conditions import REMEDIES as CONDITION_REMEDIES
 from vllm_gate.judge.diagnosis import diagnose_status
@@ -49,21 +56,6 @@ class GoldenPrompt:
 def _ask_probe(context: Context, *, when: str = "") -> Iterator[Finding]:
     question = probe(context.plan)
     yield _conclude(context, "deterministic_probe", f"the deterministic probe{when}", _ask(context, [question]))
-
-
-def probe(plan: Plan) -> Question:
-    """The deterministic probe, exactly as configured."""
-    settings = plan.gates.golden_prompt
-    wanted = settings.expected_output.strip()
-    return Question(
-        id="deterministic_probe",
-        messages=({"role": "user", "content": settings.deterministic_probe},),
-        max_tokens=settings.max_tokens,
-        options={"temperature": settings.temperature},
-        misses=lambda reply: "" if reply.text.strip() == wanted else f"is not {wanted!r}",
-        expected=wanted,
-        location=plan.where("gate_config.gate_3_golden_prompt.deterministic_probe"),
-    )
 
 
 def _ask_suite(context: Context) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from vllm_gate.config.plan import Plan
 from vllm_gate.core.finding import Evidence, Location
 from vllm_gate.errors import CouldNotJudge, NoAnswer
 from vllm_gate.gates.asking import answer_evidence, ask_all, request_evidence
@@ -38,6 +39,26 @@ class Question:
     def prompt(self) -> str:
         """What the model reads, as one text."""
         return "\n".join(str(message.get("content", "")) for message in self.messages)
+
+
+def golden_questions(plan: Plan) -> tuple[Question, ...]:
+    """The deterministic probe and the suite."""
+    return (probe(plan),)
+
+
+def probe(plan: Plan) -> Question:
+    """The deterministic probe, exactly as configured."""
+    settings = plan.gates.golden_prompt
+    wanted = settings.expected_output.strip()
+    return Question(
+        id="deterministic_probe",
+        messages=({"role": "user", "content": settings.deterministic_probe},),
+        max_tokens=settings.max_tokens,
+        options={"temperature": settings.temperature},
+        misses=lambda reply: "" if reply.text.strip() == wanted else f"is not {wanted!r}",
+        expected=wanted,
+        location=plan.where("gate_config.gate_3_golden_prompt.deterministic_probe"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

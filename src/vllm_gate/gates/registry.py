@@ -1,0 +1,8 @@
+"""Every gate there is, in the order in which they are asked and reported."""
+
+from __future__ import annotations
+
+from vllm_gate.gates.golden_prompt import GoldenPrompt
+from vllm_gate.gates.interface import Gate
+
+GATES: tuple[Gate, ...] = (GoldenPrompt(),)
