@@ -31,7 +31,7 @@ HEALTHY = [
         ),
         ("ValueError: There is no module or parameter named 'model.x' in LlamaForCausalLM", "skipped_weights"),
         (
-            "Found k_scale in the checkpoint (e.g. a.k), but not found the expected name (e.g. a.x). k_scale is not loaded.",
+            "Found k_scale in the checkpoint (e.g. a.k), but not the expected name (e.g. a.x). k_scale is not loaded.",
             "skipped_weights",
         ),
         (

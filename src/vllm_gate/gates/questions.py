@@ -113,13 +113,7 @@ def _jobs(questions: Sequence[Question], repeats: int, concurrency: int) -> list
 
 def _ask(service: Service, job: Job) -> Answer:
     question = job.question
-    return service.chat(
-        question.messages,
-        max_tokens=question.max_tokens,
-        stream=job.streamed,
-        return_token_ids=True,
-        **question.options,
-    )
+    return service.chat(question.messages, max_tokens=question.max_tokens, stream=job.streamed, **question.options)
 
 
 def _judged(service: Service, job: Job, result: Answer | CouldNotJudge) -> Outcome:
@@ -185,7 +179,6 @@ def _ask_with_logprobs(service: Service, question: Question) -> Answer | CouldNo
             max_tokens=question.max_tokens,
             logprobs=True,
             top_logprobs=5,
-            return_token_ids=True,
             **question.options,
         )
     except CouldNotJudge as error:

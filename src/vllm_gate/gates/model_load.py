@@ -1,0 +1,300 @@
+"""Gate 1: the server is up, serves the configured model, and has loaded its weights, tokenizer and quantisation.
+
+What could not be measured is never a pass: a server without `/tokenize` leaves `tokenizer_load` inconclusive, and a
+quantisation that `[matrix]` declares but nothing shows leaves `quant_config_parse` inconclusive. Where nothing was
+declared, or no log was given, there is less to compare: that passes, with a warning that says what was not seen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from vllm_gate.config.plan import Plan
+from vllm_gate.core.finding import Evidence, EvidenceKind, Finding
+from vllm_gate.core.verdict import Verdict
+from vllm_gate.errors import CouldNotJudge
+from vllm_gate.gates.asking import answer_evidence
+from vllm_gate.gates.interface import Check, Context
+from vllm_gate.gates.questions import golden_questions
+from vllm_gate.gates.readiness import NotReady, Readiness, Ready, log_lines, log_location
+from vllm_gate.judge.diagnosis import diagnose_status
+from vllm_gate.judge.quantization import agree, is_unquantized, kind_in_name
+from vllm_gate.judge.round_trip import SAMPLES, survives, survives_normalized
+from vllm_gate.judge.weights import weight_problems
+from vllm_gate.path.record import read_log
+from vllm_gate.server.interface import Service
+from vllm_gate.server.reply import Answer, Refusal, Reply
+
+CHECK_NAMES = ("ready_endpoint", "weights_load", "tokenizer_load", "quant_config_parse")
+
+_NO_LOG = "no log was given: set `log` under [service.under_test] in config.toml to have it read"
+
+
+class ModelLoad:
+    """See the module."""
+
+    key = "gate_1_model_load"
+    number = 1
+    title = "model load"
+
+    def checks(self, plan: Plan) -> Sequence[Check]:
+        """The configured checks; `ready_endpoint` first, since the others need what it waits for."""
+        readiness = Readiness()
+        return [
+            Check(name, partial(_once_ready, name, readiness, _CHECKS[name]))
+            for name in CHECK_NAMES
+            if name in plan.gates.model_load.checks
+        ]
+
+    def closing_checks(self, plan: Plan) -> Sequence[Check]:
+        """None."""
+        return ()
+
+
+def _once_ready(
+    check: str, readiness: Readiness, ask: Callable[[Context, Ready], Finding], context: Context
+) -> Iterator[Finding]:
+    state = readiness.of(context)
+    yield readiness.refusal(check, state) if isinstance(state, NotReady) else ask(context, state)
+
+
+def _ready_endpoint(context: Context, ready: Ready) -> Finding:
+    """The configured model is served: by the server's own list, or where it has none by an answer in its name."""
+    service = context.under_test
+    context.facts["ready_after_s"] = round(ready.waited_s, 1)
+    if ready.cards is None:
+        return _answers_to_its_name(context, ready.unlisted)
+    card = next((card for card in ready.cards if card.id == service.model), None)
+    if card is None:
+        return _wrong_model(context, [card.id for card in ready.cards])
+    context.facts["max_model_len"] = card.max_model_len
+    window = f", up to {card.max_model_len} tokens" if card.max_model_len else ""
+    return Finding(
+        check="ready_endpoint",
+        verdict=Verdict.PASS,
+        message=f"{service.model} is served{window} (ready after {ready.waited_s:.0f} s)",
+    )
+
+
+def _wrong_model(context: Context, served: Sequence[str]) -> Finding:
+    wanted = context.under_test.model
+    near = difflib.get_close_matches(wanted, served, n=1, cutoff=0.3)
+    meant = f" (nearest: {near[0]!r})" if near else ""
+    return Finding(
+        check="ready_endpoint",
+        verdict=Verdict.FAIL,
+        symptom="wrong_model",
+        message=f"{wanted!r} is not served; the server has {', '.join(map(repr, served)) or 'no model'}{meant}",
+        measured=", ".join(served),
+        threshold=wanted,
+        location=context.plan.where("service.under_test.model"),
+        remedy=(
+            f"Set service.under_test.model to what is served, or start vLLM with --served-model-name {wanted}."
+            if served
+            else "Start the server with a model."
+        ),
+    )
+
+
+def _answers_to_its_name(context: Context, unlisted: CouldNotJudge | None) -> Finding:
+    service = context.under_test
+    answer = _one_token(service)
+    if isinstance(answer, Reply):
+        return Finding(
+            check="ready_endpoint",
+            verdict=Verdict.PASS,
+            message=f"the server answers as {service.model}",
+            warning=f"it does not list its models ({unlisted}), so only its answer shows that this one is served",
+        )
+    if isinstance(answer, Refusal) and answer.status == 404:
+        return _wrong_model(context, ())
+    return _no_token("ready_endpoint", answer)
+
+
+def _weights_load(context: Context, _: Ready) -> Finding:
+    """Nothing uninitialised or skipped in the log, and one token can be generated."""
+    lines = log_lines(context)
+    problems = weight_problems(lines)
+    if problems:
+        first = problems[0]
+        return Finding(
+            check="weights_load",
+            verdict=Verdict.FAIL,
+            symptom=first.symptom,
+            message=f"{first.meaning} ({len(problems)} such lines in the log)",
+            evidence=(Evidence(EvidenceKind.LOG, "log", "\n".join(problem.line for problem in problems)),),
+            location=log_location(context, first.line_number),
+            remedy="Serve a checkpoint that matches the architecture and this vLLM version, and load it whole.",
+        )
+    answer = _one_token(context.under_test)
+    if not isinstance(answer, Reply):
+        return _no_token("weights_load", answer)
+    if not (answer.token_ids or answer.usage.completion_tokens or answer.text or answer.reasoning):
+        return Finding(
+            check="weights_load",
+            verdict=Verdict.INCONCLUSIVE,
+            message="the server answered one request for a token, but nothing shows that it generated one",
+            evidence=(answer_evidence("what came back", answer),),
+        )
+    return Finding(
+        check="weights_load",
+        verdict=Verdict.PASS,
+        message="one token was generated" + (f"; {len(lines)} log lines hold no weight problem" if lines else ""),
+        warning="" if lines else f"skipped weights can't be seen: {_NO_LOG}",
+    )
+
+
+def _one_token(service: Service) -> Answer | CouldNotJudge:
+    """One generated token; a model without a chat template is asked for a plain continuation."""
+    try:
+        answer = service.chat([{"role": "user", "content": "Hello"}], max_tokens=1)
+        if isinstance(answer, Refusal) and answer.status == 400:
+            return service.complete("Hello", max_tokens=1)
+        return answer
+    except CouldNotJudge as error:
+        return error
+
+
+def _no_token(check: str, answer: Answer | CouldNotJudge) -> Finding:
+    """No token came: the server's own failure, or a request that it would not take."""
+    if isinstance(answer, Refusal):
+        diagnosis = diagnose_status(answer.status, answer.message)
+        return Finding(
+            check=check,
+            verdict=Verdict.FAIL if answer.status >= 500 else Verdict.ERROR,
+            symptom=diagnosis.symptom,
+            message=f"one token could not be generated: {diagnosis.sentence}",
+            evidence=(answer_evidence("what came back", answer),),
+            remedy=diagnosis.remedy,
+        )
+    hint = answer.hint if isinstance(answer, CouldNotJudge) else ""
+    return Finding(
+        check=check, verdict=Verdict.ERROR, symptom="no_answer", message=f"no token came: {answer}", remedy=hint
+    )
+
+
+def _tokenizer_load(context: Context, _: Ready) -> Finding:
+    """Texts in many scripts survive the way to token ids and back."""
+    service = context.under_test
+    context.facts["golden_prompt_tokens"] = _token_hashes(context)
+    changed: dict[str, tuple[str, str]] = {}
+    for language, text in SAMPLES.items():
+        tokens = service.tokenize(text)
+        back = service.detokenize(tokens) if tokens is not None else None
+        if back is None:
+            return Finding(
+                check="tokenizer_load",
+                verdict=Verdict.INCONCLUSIVE,
+                message="the server has no /tokenize and /detokenize, so its tokenizer can't be checked",
+                remedy="Point base_url at vLLM itself, or take tokenizer_load out of gate_1_model_load.checks.",
+            )
+        if not survives(text, back):
+            changed[language] = (text, back)
+    return _round_trips(changed)
+
+
+def _round_trips(changed: Mapping[str, tuple[str, str]]) -> Finding:
+    broken = {name: pair for name, pair in changed.items() if not survives_normalized(*pair)}
+    if broken:
+        return Finding(
+            check="tokenizer_load",
+            verdict=Verdict.FAIL,
+            symptom="tokenizer_mismatch",
+            message=f"{len(broken)} of {len(SAMPLES)} texts come back changed from the tokenizer: {', '.join(broken)}",
+            evidence=tuple(
+                Evidence(EvidenceKind.RESPONSE, name, f"sent: {sent}\nback: {back}")
+                for name, (sent, back) in broken.items()
+            ),
+            remedy=(
+                "Serve the model with its own tokenizer: check --tokenizer, --tokenizer-mode, --tokenizer-revision and "
+                "the tokenizer files of the checkpoint."
+            ),
+        )
+    return Finding(
+        check="tokenizer_load",
+        verdict=Verdict.PASS,
+        message=f"{len(SAMPLES)} texts in as many scripts survive the way to token ids and back",
+        warning=f"the tokenizer normalises {', '.join(changed)}" if changed else "",
+        samples=len(SAMPLES),
+    )
+
+
+def _token_hashes(context: Context) -> dict[str, object]:
+    """By golden prompt: how many tokens its rendered chat has, and a hash that changes when any of them does."""
+    hashes: dict[str, object] = {}
+    for question in golden_questions(context.plan):
+        tokens = context.under_test.tokenize_chat(question.messages)
+        if tokens is not None:
+            digest = hashlib.sha256(",".join(map(str, tokens)).encode()).hexdigest()
+            hashes[question.id] = {"tokens": len(tokens), "sha256": digest}
+    return hashes
+
+
+def _quant_config_parse(context: Context, _: Ready) -> Finding:
+    """The observed quantisation is the declared one: by `[matrix]`, or where it is silent by the model's name."""
+    declared = str(context.plan.matrix.get("quantization", ""))
+    stated = declared or kind_in_name(context.under_test.model)
+    observed = _observed_quantization(context)
+    if observed is None:
+        return _unobserved(declared, stated)
+    context.facts["quantization"] = observed
+    told = "unquantised" if is_unquantized(observed) else f"quantised as {observed}"
+    if stated and not agree(stated, observed):
+        source = "[matrix] declares" if declared else "the model's name says"
+        return Finding(
+            check="quant_config_parse",
+            verdict=Verdict.FAIL,
+            symptom="wrong_quantization",
+            message=f"the server runs the model {told}, but {source} {stated}",
+            measured=observed,
+            threshold=stated,
+            location=context.plan.where("matrix.quantization" if declared else "service.under_test.model"),
+            remedy="Serve the declared checkpoint with the --quantization it needs, or correct the declaration.",
+        )
+    return Finding(
+        check="quant_config_parse",
+        verdict=Verdict.PASS,
+        message=f"the model runs {told}" + (f", as declared ({stated})" if stated else "; nothing else is declared"),
+        measured=observed,
+        threshold=stated or None,
+    )
+
+
+def _unobserved(declared: str, stated: str) -> Finding:
+    """Only an explicit declaration asks for a comparison; a name alone must not block a server that gave no log."""
+    if declared:
+        return Finding(
+            check="quant_config_parse",
+            verdict=Verdict.INCONCLUSIVE,
+            message=f"[matrix] declares {declared}, but neither a log nor /server_info shows what the server runs",
+            threshold=declared,
+            remedy=f"{_NO_LOG.capitalize()}, or serve with VLLM_SERVER_DEV_MODE=1.",
+        )
+    return Finding(
+        check="quant_config_parse",
+        verdict=Verdict.PASS,
+        message="[matrix] declares no quantisation to compare with",
+        warning=f"the server's quantisation was not seen{f' (the name says {stated})' if stated else ''}: {_NO_LOG}",
+    )
+
+
+def _observed_quantization(context: Context) -> str | None:
+    """What the log, or else `/server_info`, says; None where neither says anything."""
+    seen = read_log(log_lines(context)).quantization
+    if seen.value is not None:
+        return str(seen.value)
+    info = context.under_test.server_info()
+    engine = info.get("vllm_config") if info else None
+    model = engine.get("model_config") if isinstance(engine, Mapping) else None
+    return str(model["quantization"]) if isinstance(model, Mapping) and "quantization" in model else None
+
+
+_CHECKS: Mapping[str, Callable[[Context, Ready], Finding]] = {
+    "ready_endpoint": _ready_endpoint,
+    "weights_load": _weights_load,
+    "tokenizer_load": _tokenizer_load,
+    "quant_config_parse": _quant_config_parse,
+}

@@ -1,0 +1,187 @@
+"""Waiting until a server is ready, and telling apart the ways in which it may not become so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vllm_gate.advisories.startup import StartupDiagnosis, diagnose_startup
+from vllm_gate.core.finding import Evidence, EvidenceKind, Finding, Location
+from vllm_gate.core.verdict import Verdict
+from vllm_gate.errors import CouldNotJudge, NoAnswer
+from vllm_gate.gates.interface import Context
+from vllm_gate.server.interface import ModelCard
+
+_POLL_S = 1.0
+_LOG_TAIL = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The server answers. `cards` is None where it does not list its models, and `unlisted` says why."""
+
+    waited_s: float
+    cards: tuple[ModelCard, ...] | None
+    unlisted: CouldNotJudge | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotReady:
+    """The server died, or did not become ready in time."""
+
+    verdict: Verdict
+    symptom: str
+    message: str
+    remedy: str
+    evidence: tuple[Evidence, ...] = ()
+    location: Location | None = None
+
+    def finding(self, check: str) -> Finding:
+        """The whole story, as the answer of `check`."""
+        return Finding(
+            check=check,
+            verdict=self.verdict,
+            symptom=self.symptom,
+            message=self.message,
+            remedy=self.remedy,
+            evidence=self.evidence,
+            location=self.location,
+        )
+
+
+class Readiness:
+    """Waits once, for whichever check of the gate comes first."""
+
+    def __init__(self) -> None:
+        self._state: Ready | NotReady | None = None
+        self._told = False
+
+    def of(self, context: Context) -> Ready | NotReady:
+        """Wait until the server is ready, has died, or the time is up."""
+        if self._state is None:
+            self._state = _wait(context)
+        return self._state
+
+    def refusal(self, check: str, state: NotReady) -> Finding:
+        """Why `check` can't be asked: in full for the first one, in short for the others."""
+        if not self._told:
+            self._told = True
+            return state.finding(check)
+        return Finding(
+            check=check,
+            verdict=Verdict.ERROR,
+            symptom="not_ready",
+            message="not asked: the server never became ready",
+            remedy=state.remedy,
+        )
+
+
+def log_lines(context: Context) -> Sequence[str]:
+    """The start-up log so far; empty without one."""
+    return tuple(context.log.lines()) if context.log else ()
+
+
+def log_location(context: Context, line_number: int) -> Location | None:
+    """A line of the log as a place, where the log is a file of the user's."""
+    path = context.plan.services["under_test"].log
+    return Location(path, line_number) if path and not path.startswith("docker:") else None
+
+
+def _wait(context: Context) -> Ready | NotReady:
+    service, limit = context.under_test, context.plan.gates.model_load.timeout_sec
+    started = context.now()
+    tries = 0
+    while True:
+        tries += 1
+        answer = _ask(context)
+        waited = context.now() - started
+        if isinstance(answer, _Answering):
+            return Ready(waited, answer.cards, answer.unlisted)
+        death = diagnose_startup(log_lines(context))
+        if death is not None and death.died:
+            return _died(context, death)
+        if waited >= limit or (answer is not None and answer.reason in _HOPELESS):
+            return _late(context, answer, waited, tries)
+        context.progress(f"waiting for {service.base_url}: {_short(answer)}", int(waited), int(limit), "s")
+        context.sleep(min(_POLL_S, limit - waited))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answering:
+    cards: tuple[ModelCard, ...] | None
+    unlisted: CouldNotJudge | None = None
+
+
+def _ask(context: Context) -> _Answering | NoAnswer | None:
+    """None when the server answers that it is not healthy."""
+    service = context.under_test
+    try:
+        if service.health() is False:
+            return None
+        return _Answering(service.models())
+    except NoAnswer as error:
+        return error
+    except CouldNotJudge as error:
+        return _Answering(None, error)
+
+
+def _died(context: Context, death: StartupDiagnosis) -> NotReady:
+    lines = log_lines(context)
+    first = max(death.line_number - _LOG_TAIL // 2, 0)
+    return NotReady(
+        verdict=Verdict.FAIL,
+        symptom=death.name,
+        message=f"the server died while starting: {death.cause}",
+        remedy=death.remedy,
+        evidence=(
+            Evidence(EvidenceKind.LOG, "the line that tells why", death.line),
+            Evidence(EvidenceKind.LOG, "around it", "\n".join(lines[first : first + _LOG_TAIL])),
+        ),
+        location=log_location(context, death.line_number),
+    )
+
+
+def _late(context: Context, answer: NoAnswer | None, waited: float, tries: int) -> NotReady:
+    """The time is up. A server that answered "not healthy" was measured; one that never answered was not."""
+    service = context.under_test
+    tail = log_lines(context)[-_LOG_TAIL:]
+    evidence = (Evidence(EvidenceKind.LOG, "end of the server's log", "\n".join(tail)),) if tail else ()
+    if answer is None:
+        return NotReady(
+            verdict=Verdict.FAIL,
+            symptom="not_ready",
+            message=f"{service.base_url} answers, but says after {waited:.0f} s that it is not healthy",
+            remedy="Read the end of the server's log: /health fails when the engine behind it has stopped.",
+            evidence=evidence,
+            location=context.plan.where("service.under_test.base_url"),
+        )
+    reason = _REASONS.get(answer.reason, "it could not be reached")
+    return NotReady(
+        verdict=Verdict.ERROR,
+        symptom="unreachable",
+        message=f"no answer from {service.base_url} in {waited:.0f} s ({tries} tries), {reason}: {answer}",
+        remedy=" ".join(filter(None, (answer.hint, _UNREACHABLE if answer.reason not in _HOPELESS else ""))),
+        evidence=evidence,
+        location=context.plan.where("service.under_test.base_url"),
+    )
+
+
+_HOPELESS = ("tls", "forbidden")
+"""Reasons that no waiting takes away."""
+_REASONS = {
+    "refused": "nothing listens there",
+    "timeout": "something is there but does not answer in time",
+    "reset": "something is there but closes the connection",
+    "dns": "the host name does not resolve",
+    "tls": "the certificate is not accepted",
+    "forbidden": "the key may not be sent there",
+}
+_UNREACHABLE = (
+    "Check base_url, and that the server is up and listens on an address that is reachable from here (inside a "
+    "container, 127.0.0.1 is the container itself; vLLM must bind 0.0.0.0). If it only needs longer to start, raise "
+    "gate_1_model_load.timeout_sec. Give its log (`log = …` in config.toml) to see a start that failed at once."
+)
+
+
+def _short(answer: NoAnswer | None) -> str:
+    return "not healthy yet" if answer is None else _REASONS.get(answer.reason, str(answer))
