@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vllm_gate.config.golden import GoldenCase
 from vllm_gate.core.finding import Location
 from vllm_gate.core.secret import Secret
 
@@ -106,7 +107,7 @@ class ShadowCanarySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """`gate_config`: a gate the file leaves out runs with its defaults only if the file says `enabled`."""
+    """`gate_config`. A gate that the file leaves out is not asked."""
 
     model_load: ModelLoadSettings = ModelLoadSettings()
     numerical: NumericalSettings = NumericalSettings()
@@ -145,8 +146,7 @@ class Plan:
     matrix: Mapping[str, object] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
     rollback: RollbackSettings = RollbackSettings()
-    golden_suite: str = ""
-    """Text of the suite file, read by the front door; empty without one."""
+    golden_cases: tuple[GoldenCase, ...] = ()
     lock: str = ""
     """Text of the approved execution path (`vllm-gate.lock.json`), read by the front door; empty without one."""
     lock_path: str = "vllm-gate.lock.json"
