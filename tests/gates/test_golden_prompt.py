@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from vllm_gate.config.golden import Expectation, GoldenCase
 from vllm_gate.config.plan import Gates, GoldenPromptSettings, Plan, ServiceConfig
 from vllm_gate.core.finding import Finding, Location
 from vllm_gate.core.verdict import Verdict
@@ -18,7 +19,7 @@ from vllm_gate.gates.golden_prompt import CHECK_NAMES, GoldenPrompt
 from vllm_gate.gates.interface import Context
 from vllm_gate.gates.questions import probe
 from vllm_gate.server.interface import ModelCard, Service
-from vllm_gate.server.reply import Answer, Refusal, Reply, TokenLogprobs, Usage
+from vllm_gate.server.reply import Answer, Refusal, Reply, TokenLogprobs, ToolCall, Usage
 
 KEY = "gate_config.gate_3_golden_prompt.deterministic_probe"
 OK = Reply(text=" OK\n", token_ids=(3925,), finish_reason="stop")
@@ -295,6 +296,73 @@ def test_the_probe_is_asked_again_after_the_last_gate_under_the_same_name() -> N
     (finding,) = check.ask(around)
     assert check.name == finding.check == "deterministic_probe"
     assert "after all other gates" in finding.message
+
+
+def case(name: str, kind: str, value: object, line: int, **fields: Any) -> GoldenCase:
+    return GoldenCase(
+        id=name,
+        messages=({"role": "user", "content": name},),
+        expect=Expectation(kind, value),
+        location=Location("golden.yaml", line),
+        **fields,
+    )
+
+
+def ask_suite(service: Service, *cases: GoldenCase, **settings: Any) -> list[Finding]:
+    around = context(service, **settings)
+    around = replace(around, plan=replace(around.plan, golden_cases=cases))
+    _, check = GoldenPrompt().checks(around.plan)
+    return list(check.ask(around))
+
+
+CASES = (
+    case("capital", "contains", "Paris", 3),
+    case("sum", "regex", r"^4$", 7, max_tokens=4, options={"temperature": 0.5}),
+    case("color", "one_of", ("red", "blue"), 11),
+)
+ANSWERS = {"capital": "It is Paris.", "sum": "4", "color": "blue"}
+
+
+def answer_well(request: Request) -> Answer:
+    return Reply(text=ANSWERS[str(request.messages[0]["content"])])
+
+
+def test_a_suite_that_is_answered_rightly_is_one_finding() -> None:
+    service = Scripted(answer_well)
+    (finding,) = ask_suite(service, *CASES)
+    assert finding.verdict is Verdict.PASS
+    assert finding.message.startswith("30 of 30 answers to 3 golden prompts are right")
+    sums = [request for request in service.asked if request.messages[0]["content"] == "sum"]
+    assert {(request.max_tokens, request.extra["temperature"]) for request in sums} == {(4, 0.5)}
+
+
+def test_each_failing_case_is_a_finding_at_its_own_line() -> None:
+    wrong = {**ANSWERS, "sum": "5", "color": "blue blue blue blue"}
+    found = ask_suite(Scripted(lambda request: Reply(text=wrong[str(request.messages[0]["content"])])), *CASES)
+    assert [finding.verdict for finding in found] == [Verdict.FAIL, Verdict.FAIL]
+    assert [finding.location for finding in found] == [Location("golden.yaml", 7), Location("golden.yaml", 11)]
+    assert "20 of 30 answers to 3 golden prompts are wrong: sum: a different answer: '5'; it does not match" in (
+        found[0].message
+    )
+    assert "10 of 10 answers to the golden prompt 'color' are wrong" in found[1].message
+    assert found[1].symptom == "one_token_repeated"
+    assert found[0].evidence[-1].text.endswith("wrong: color, sum")
+
+
+def test_a_suite_above_its_threshold_passes_with_the_wrong_case_named() -> None:
+    def answer(request: Request) -> Answer:
+        return Reply(text="Rome") if request.number == 20 else answer_well(request)
+
+    (finding,) = ask_suite(Scripted(answer), *CASES, pass_rate_threshold=0.9)
+    assert finding.verdict is Verdict.PASS
+    assert finding.warning.startswith("1 wrong: ")
+
+
+def test_a_tool_call_that_was_cut_is_explained_by_its_rule() -> None:
+    called = Reply(tool_calls=(ToolCall(id="1", name="add", arguments='{"a": '),), finish_reason="length")
+    found = ask_suite(Scripted(lambda _: called), case("call", "tool_call", {"name": "add"}, 3))
+    assert found[0].verdict is Verdict.FAIL
+    assert "the arguments of add are not JSON" in found[0].message
 
 
 def test_every_check_is_listed_by_name() -> None:

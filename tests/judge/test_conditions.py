@@ -31,6 +31,12 @@ def test_wrong_everywhere_is_no_condition() -> None:
     assert condition([]) == ""
 
 
+def test_a_condition_that_was_not_asked_proves_nothing() -> None:
+    assert condition([Cell(1, False, 0, 0), Cell(16, False, 1, 2)]) == ""
+    assert condition([Cell(1, True, 0, 2)]) == ""
+
+
 def test_each_condition_has_a_remedy() -> None:
     assert set(REMEDIES) == {"only_under_load", "only_streaming"}
+    assert str(Cell(1, False, 0, 2)) == "concurrency   1, not streamed: 0 of 2 right"
     assert str(Cell(16, True, 7, 8)) == "concurrency  16, streamed    : 7 of 8 right"

@@ -126,6 +126,10 @@ def test_a_refusal_is_a_refusal(text: str) -> None:
 def test_an_answer_cut_before_its_end_is_truncated() -> None:
     assert symptom(Observed(text="one, two", finish_reason="length"), "one, two, three") == "truncated"
     assert symptom(Observed(text="one, two", finish_reason="stop"), "one, two, three") == "near_miss"
+    assert symptom(Observed(text='{"city": "Par', finish_reason="length"), expected="") == "truncated"
+    assert symptom(Observed(text='{"city": "Par', finish_reason="stop"), expected="") == "wrong_answer"
+    assert symptom(Observed(text="The city of", finish_reason="length"), expected="") == "wrong_answer"
+    assert symptom(Observed(text="<think> a </think> b", finish_reason="length")) == "wrong_answer"
 
 
 def test_a_server_that_reads_its_own_ids_differently_has_the_wrong_tokenizer() -> None:

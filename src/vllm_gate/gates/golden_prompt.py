@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.finding import Evidence, EvidenceKind, Finding
@@ -20,8 +21,10 @@ from vllm_gate.gates.questions import (
     Question,
     ask_under_all_conditions,
     explain,
+    most_telling,
     probe,
     sent_and_received,
+    suite,
 )
 from vllm_gate.judge.conditions import ONLY_STREAMING, ONLY_UNDER_LOAD, Cell, condition
 from vllm_gate.judge.conditions import REMEDIES as CONDITION_REMEDIES
@@ -34,6 +37,7 @@ CHECK_NAMES = ("deterministic_probe", "golden_suite")
 
 _WHERE = {"": "", ONLY_UNDER_LOAD: ", only under load", ONLY_STREAMING: ", only when streamed"}
 _TEXTS_SHOWN = 5
+_CASES_EXPLAINED = 10
 
 
 class GoldenPrompt:
@@ -45,8 +49,8 @@ class GoldenPrompt:
 
     def checks(self, plan: Plan) -> Sequence[Check]:
         """See `Gate`."""
-        suite = (Check("golden_suite", _ask_suite),) if plan.golden_suite else ()
-        return (Check("deterministic_probe", _ask_probe), *suite)
+        probe_only = (Check("deterministic_probe", _ask_probe),)
+        return (*probe_only, Check("golden_suite", _ask_suite)) if plan.golden_cases else probe_only
 
     def closing_checks(self, plan: Plan) -> Sequence[Check]:
         """The probe once more: some corruption only appears after load, and then stays."""
@@ -59,7 +63,25 @@ def _ask_probe(context: Context, *, when: str = "") -> Iterator[Finding]:
 
 
 def _ask_suite(context: Context) -> Iterator[Finding]:
-    raise NotImplementedError
+    """One finding for the suite, and when it fails one for each further case that does, at the case's own place."""
+    questions = suite(context.plan)
+    outcomes = _ask(context, questions)
+    whole = _conclude(context, "golden_suite", f"{len(questions)} golden prompts", outcomes)
+    yield whole
+    if whole.verdict is Verdict.FAIL:
+        yield from islice(_further_failures(context, whole, questions, outcomes), _CASES_EXPLAINED)
+
+
+def _further_failures(
+    context: Context, whole: Finding, questions: Sequence[Question], outcomes: Sequence[Outcome]
+) -> Iterator[Finding]:
+    """Each failing case but the one that already explains the whole suite's failure."""
+    for question in questions:
+        own = [outcome for outcome in outcomes if outcome.job.question is question]
+        if question.location != whole.location and any(outcome.right is False for outcome in own):
+            finding = _conclude(context, "golden_suite", f"the golden prompt {question.id!r}", own)
+            if finding.verdict is Verdict.FAIL:
+                yield finding
 
 
 def _ask(context: Context, questions: Sequence[Question]) -> list[Outcome]:
@@ -94,18 +116,21 @@ def _conclude(context: Context, check: str, subject: str, outcomes: Sequence[Out
     right = f"{observed.successes} of {observed.trials} answers to {subject} are right"
     if not wrong:
         return finding(verdict=Verdict.PASS, message=f"{right} ({_asked_how(judged)})")
-    diagnosis, evidence = explain(context.under_test, wrong)
+    told = most_telling(wrong)
+    diagnosis, evidence = explain(context.under_test, told)
     evidence = (*evidence, _overview(judged))
+    whose = f"{told.job.question.id}: " if len({outcome.job.question.id for outcome in judged}) > 1 else ""
     if not failed:
-        warning = f"{len(wrong)} wrong: {diagnosis.sentence}"
+        warning = f"{len(wrong)} wrong: {whose}{diagnosis.sentence}"
         return finding(verdict=Verdict.PASS, message=right, warning=warning, evidence=evidence)
     where = condition(_cells(judged))
+    count = f"{len(wrong)} of {len(judged)} answers to {subject} are wrong{_WHERE[where]}"
     return finding(
         verdict=Verdict.FAIL,
         symptom=where or diagnosis.symptom,
-        message=f"{len(wrong)} of {len(judged)} answers to {subject} are wrong{_WHERE[where]}: {diagnosis.sentence}",
+        message=f"{count}: {whose}{diagnosis.sentence}",
         evidence=evidence,
-        location=wrong[0].job.question.location,
+        location=told.job.question.location,
         remedy=" ".join(filter(None, (CONDITION_REMEDIES.get(where), diagnosis.remedy))),
     )
 
@@ -153,11 +178,11 @@ def _cells(judged: Iterable[Outcome]) -> list[Cell]:
 
 def _overview(judged: Sequence[Outcome]) -> Evidence:
     """Which conditions were right, and which wrong texts came how often."""
-    texts = Counter(
-        outcome.result.text for outcome in judged if not outcome.right and isinstance(outcome.result, Reply)
-    )
+    wrong = [outcome for outcome in judged if not outcome.right]
+    texts = Counter(outcome.result.text for outcome in wrong if isinstance(outcome.result, Reply))
     lines = [str(cell) for cell in _cells(judged)]
     lines += [f"{times} × {text[:100]!r}" for text, times in texts.most_common(_TEXTS_SHOWN)]
+    lines.append("wrong: " + ", ".join(sorted({outcome.job.question.id for outcome in wrong})))
     return Evidence(EvidenceKind.NOTE, "all answers", "\n".join(lines))
 
 

@@ -18,7 +18,7 @@ from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import CouldNotJudge
 from vllm_gate.gates.asking import answer_evidence
 from vllm_gate.gates.interface import Check, Context
-from vllm_gate.gates.questions import golden_questions
+from vllm_gate.gates.questions import probe, suite
 from vllm_gate.gates.readiness import NotReady, Readiness, Ready, log_lines, log_location
 from vllm_gate.judge.diagnosis import diagnose_status
 from vllm_gate.judge.quantization import agree, is_unquantized, kind_in_name
@@ -225,7 +225,7 @@ def _round_trips(changed: Mapping[str, tuple[str, str]]) -> Finding:
 def _token_hashes(context: Context) -> dict[str, object]:
     """By golden prompt: how many tokens its rendered chat has, and a hash that changes when any of them does."""
     hashes: dict[str, object] = {}
-    for question in golden_questions(context.plan):
+    for question in (probe(context.plan), *suite(context.plan)):
         tokens = context.under_test.tokenize_chat(question.messages)
         if tokens is not None:
             digest = hashlib.sha256(",".join(map(str, tokens)).encode()).hexdigest()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from vllm_gate.config.golden import GoldenCase
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.finding import Evidence, Location
 from vllm_gate.errors import CouldNotJudge, NoAnswer
 from vllm_gate.gates.asking import answer_evidence, ask_all, request_evidence
 from vllm_gate.gates.interface import Progress
+from vllm_gate.judge.agreement import misses
 from vllm_gate.judge.diagnosis import Diagnosis, Observed, diagnose, diagnose_hang, diagnose_status
 from vllm_gate.server.interface import Service
 from vllm_gate.server.reply import Answer, Refusal, Reply
@@ -41,24 +43,43 @@ class Question:
         return "\n".join(str(message.get("content", "")) for message in self.messages)
 
 
-def golden_questions(plan: Plan) -> tuple[Question, ...]:
-    """The deterministic probe and the suite."""
-    return (probe(plan),)
+def suite(plan: Plan) -> tuple[Question, ...]:
+    """The cases of the golden suite."""
+    return tuple(map(_question, plan.golden_cases))
 
 
 def probe(plan: Plan) -> Question:
     """The deterministic probe, exactly as configured."""
     settings = plan.gates.golden_prompt
-    wanted = settings.expected_output.strip()
     return Question(
         id="deterministic_probe",
         messages=({"role": "user", "content": settings.deterministic_probe},),
         max_tokens=settings.max_tokens,
         options={"temperature": settings.temperature},
-        misses=lambda reply: "" if reply.text.strip() == wanted else f"is not {wanted!r}",
-        expected=wanted,
+        misses=_rule("exact", settings.expected_output),
+        expected=settings.expected_output.strip(),
         location=plan.where("gate_config.gate_3_golden_prompt.deterministic_probe"),
     )
+
+
+def _question(case: GoldenCase) -> Question:
+    kind, value = case.expect.kind, case.expect.value
+    return Question(
+        id=case.id,
+        messages=case.messages,
+        max_tokens=case.max_tokens,
+        options=case.options,
+        misses=_rule(kind, value),
+        expected=value.strip() if kind in ("exact", "contains") else value[0].strip() if kind == "one_of" else "",
+        location=case.location,
+    )
+
+
+def _rule(kind: str, value: Any) -> Callable[[Reply], str]:
+    def missed(reply: Reply) -> str:
+        return misses(kind, value, reply.text, [(call.name, call.arguments) for call in reply.tool_calls])
+
+    return missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +164,23 @@ def _hopeless(outcomes: Sequence[Outcome]) -> bool:
     return outcomes[-1].dead or hangs >= HANGS or (nothing_right and len(outcomes) >= HOPELESS)
 
 
-def explain(service: Service, wrong: Sequence[Outcome]) -> tuple[Diagnosis, tuple[Evidence, ...]]:
-    """How the first wrong answer is wrong; a reply tells more than an HTTP error, and that more than a hang."""
-    told = min(wrong, key=lambda outcome: _telling(outcome.result))
-    question, result = told.job.question, told.result
-    shown = sent_and_received(service, told)
+def most_telling(wrong: Sequence[Outcome]) -> Outcome:
+    """The first wrong reply; without one the first HTTP error, and else the first hang."""
+    return min(wrong, key=lambda outcome: [Reply, Refusal, NoAnswer].index(type(outcome.result)))
+
+
+def explain(service: Service, outcome: Outcome) -> tuple[Diagnosis, tuple[Evidence, ...]]:
+    """How an answer is wrong. A wrong reply is asked for again with logprobs, and its token ids are read back."""
+    question, result = outcome.job.question, outcome.result
+    shown = sent_and_received(service, outcome)
     if isinstance(result, Refusal):
         return diagnose_status(result.status, result.message, nonfinite=result.says_nonfinite), shown
     if isinstance(result, CouldNotJudge):
         return diagnose_hang(str(result)), shown
     again = _ask_with_logprobs(service, question)
     diagnosis = diagnose(question.expected, _observed(service, question, result, again), prompt=question.prompt)
+    if not question.expected:
+        diagnosis = replace(diagnosis, sentence=f"{diagnosis.sentence}; {question.misses(result)}")
     return diagnosis, (*shown, answer_evidence("the same request with logprobs", again))
 
 
@@ -165,10 +192,6 @@ def sent_and_received(service: Service, outcome: Outcome) -> tuple[Evidence, Evi
     if outcome.job.streamed:
         body["stream"] = True
     return request_evidence(service, "chat completion", body), answer_evidence("what came back", outcome.result)
-
-
-def _telling(result: Answer | CouldNotJudge) -> int:
-    return 0 if isinstance(result, Reply) else 1 if isinstance(result, Refusal) else 2
 
 
 def _ask_with_logprobs(service: Service, question: Question) -> Answer | CouldNotJudge:

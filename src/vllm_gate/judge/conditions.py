@@ -37,7 +37,7 @@ class Cell:
 
 
 def condition(cells: Sequence[Cell]) -> str:
-    """`only_under_load`, `only_streaming`, or "" when some answer was wrong without either.
+    """For cells with a wrong answer: `only_under_load`, `only_streaming`, or "" when one was wrong without either.
 
     Both need the opposite condition to have been asked and always right. A fault that needs load is named so even if
     only streamed answers happened to hit it: streaming alone was then asked too, and was right.
@@ -45,9 +45,9 @@ def condition(cells: Sequence[Cell]) -> str:
     lightest = min((cell.concurrency for cell in cells), default=0)
     alone = [cell for cell in cells if cell.concurrency == lightest]
     plain = [cell for cell in cells if not cell.streamed]
-    if len(alone) < len(cells) and _all_right(alone):
+    if _all_right(alone):
         return ONLY_UNDER_LOAD
-    if plain and len(plain) < len(cells) and _all_right(plain):
+    if _all_right(plain):
         return ONLY_STREAMING
     return ""
 

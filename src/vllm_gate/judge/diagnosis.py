@@ -252,13 +252,18 @@ def _worded_otherwise(expected: str, observed: Observed) -> Diagnosis | None:
     text, wanted = observed.text.strip(), expected.strip()
     if _REFUSALS.search(text[:_COMPARED]):
         return Diagnosis("refusal", f"the model declines: {_quoted(text)}")
-    cut = observed.finish_reason == "length"
-    if cut and ((wanted and wanted.startswith(text)) or (text.startswith("<think>") and "</think>" not in text)):
-        spent = "in the middle of its thinking" if text.startswith("<think>") else "before it was complete"
-        return Diagnosis("truncated", f"the answer was cut by max_tokens {spent}: {_quoted(text)}")
+    if observed.finish_reason == "length" and _is_unfinished(wanted, text):
+        return Diagnosis("truncated", f"the answer was cut by max_tokens before it was complete: {_quoted(text)}")
     if wanted and _is_near(wanted, text):
         return Diagnosis("near_miss", f"close to {_quoted(wanted)}, but not it: {_quoted(text)}")
     return None
+
+
+def _is_unfinished(wanted: str, text: str) -> bool:
+    """Whether a text that was cut could still have become right: a beginning of it, JSON, or a thought before it."""
+    if text.startswith("<think>"):
+        return "</think>" not in text
+    return wanted.startswith(text) if wanted else text.startswith(("{", "["))
 
 
 def _is_near(wanted: str, text: str) -> bool:
