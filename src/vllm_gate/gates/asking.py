@@ -81,4 +81,6 @@ def _shown(answer: Answer | CouldNotJudge) -> str:
         "streamed": answer.streamed,
         "seconds": round(answer.elapsed_s, 3),
     }
-    return "\n".join(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in seen.items() if value)
+    return "\n".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in seen.items() if value or key == "text"
+    )
