@@ -1,0 +1,66 @@
+"""From the command line to a Plan: reads the files it names, and lets a few options override them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from vllm_gate.app.files import read_bytes
+from vllm_gate.config.document import Source
+from vllm_gate.config.load import Sources, decode, load, suite_path
+from vllm_gate.config.plan import Plan
+from vllm_gate.gates.registry import GATES
+from vllm_gate.rollback.conditions import Condition, known_conditions
+
+
+def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that say where the configuration is."""
+    parser.add_argument("--settings", type=Path, default=Path("settings.json"), help="gates and thresholds")
+    parser.add_argument("--config", type=Path, default=Path("config.toml"), help="services, matrix, rollback")
+    parser.add_argument(
+        "--lock-file",
+        type=Path,
+        default=Path("vllm-gate.lock.json"),
+        help="the approved execution path, if there is one",
+    )
+    parser.add_argument("--log", default="", help="startup log of the release: a path, docker:NAME, or -")
+    parser.add_argument("--service-url", default="", help="base_url of the release under test, instead of config's")
+    parser.add_argument("--model", default="", help="model name of the release under test, instead of config's")
+
+
+def sources_from(arguments: argparse.Namespace) -> Sources:
+    """The texts of the named files. Raises FileProblem; a lock or a suite that is not there is simply absent."""
+    settings = _source(arguments.settings, "settings file")
+    named = suite_path(settings)
+    lock: Path = arguments.lock_file
+    return Sources(
+        settings=settings,
+        config=_source(arguments.config, "config file"),
+        suite=_source(arguments.settings.parent / named, "golden suite") if named else None,
+        lock=_source(lock, "lock file") if lock.exists() else None,
+    )
+
+
+def plan_from(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Plan:
+    """The plan of one run. Raises ConfigError and FileProblem."""
+    plan = load(sources_from(arguments), environ, conditions())
+    release = plan.services["under_test"]
+    release = replace(
+        release,
+        base_url=arguments.service_url or release.base_url,
+        model=arguments.model or release.model,
+        log=arguments.log or release.log,
+    )
+    return replace(plan, services={**plan.services, "under_test": release})
+
+
+def conditions() -> dict[str, Condition]:
+    """Every rollback condition that the registered gates can raise, by name."""
+    return known_conditions({gate.key: importlib.import_module(type(gate).__module__).CHECK_NAMES for gate in GATES})
+
+
+def _source(path: Path, what: str) -> Source:
+    return decode(str(path), read_bytes(path, what))
