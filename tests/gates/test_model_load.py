@@ -143,9 +143,10 @@ def context(
     )
 
 
-def findings(around: Context) -> dict[str, Finding]:
+def findings(around: Context, elsewhere: str = "") -> dict[str, Finding]:
     """What the gate found, by check."""
-    return {finding.check: finding for check in ModelLoad().checks(around.plan) for finding in check.ask(around)}
+    gate = ModelLoad(elsewhere=lambda _: elsewhere)
+    return {finding.check: finding for check in gate.checks(around.plan) for finding in check.ask(around)}
 
 
 def test_a_healthy_server_with_its_log_passes_every_check_without_a_warning() -> None:
@@ -213,6 +214,20 @@ def test_an_unreachable_server_is_an_error_that_says_what_was_tried(reason: str,
     assert ready.location == Location("config.toml", 2)
     assert found["weights_load"].message == "not asked: the server never became ready"
     assert around.now() == 5
+
+
+def test_a_loopback_address_that_answers_elsewhere_is_explained_while_waiting_and_at_the_end() -> None:
+    def refused() -> bool:
+        raise NoAnswer("connection refused", reason="refused", hint="is the server up?")
+
+    trap = "127.0.0.1 is the container itself; 172.17.0.1 answers"
+    service, told = Scripted(), []
+    service.healthy = refused
+    around = replace(context(service, timeout_sec=3), progress=lambda message, *_: told.append(message))
+    ready = findings(around, elsewhere=trap)["ready_endpoint"]
+    assert told == [trap] * 3
+    assert trap in ready.message
+    assert ready.remedy == "is the server up?"
 
 
 def test_what_no_waiting_cures_is_not_waited_for() -> None:

@@ -19,7 +19,15 @@ from vllm_gate.errors import CouldNotJudge
 from vllm_gate.gates.asking import answer_evidence
 from vllm_gate.gates.interface import Check, Context
 from vllm_gate.gates.questions import probe, suite
-from vllm_gate.gates.readiness import NotReady, Readiness, Ready, log_lines, log_location
+from vllm_gate.gates.readiness import (
+    Elsewhere,
+    NotReady,
+    Readiness,
+    Ready,
+    log_lines,
+    log_location,
+    look_around,
+)
 from vllm_gate.judge.diagnosis import diagnose_status
 from vllm_gate.judge.quantization import agree, is_unquantized, kind_in_name
 from vllm_gate.judge.round_trip import SAMPLES, survives, survives_normalized
@@ -34,15 +42,18 @@ _NO_LOG = "no log was given: set `log` under [service.under_test] in config.toml
 
 
 class ModelLoad:
-    """See the module."""
+    """See the module. `elsewhere` looks for a server that refuses on loopback; see `readiness.look_around`."""
 
     key = "gate_1_model_load"
     number = 1
     title = "model load"
 
+    def __init__(self, elsewhere: Elsewhere = look_around) -> None:
+        self._elsewhere = elsewhere
+
     def checks(self, plan: Plan) -> Sequence[Check]:
         """The configured checks; `ready_endpoint` first, since the others need what it waits for."""
-        readiness = Readiness()
+        readiness = Readiness(self._elsewhere)
         return [
             Check(name, partial(_once_ready, name, readiness, _CHECKS[name]))
             for name in CHECK_NAMES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vllm_gate.advisories.startup import StartupDiagnosis, diagnose_startup
@@ -11,6 +11,7 @@ from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import CouldNotJudge, NoAnswer
 from vllm_gate.gates.interface import Context
 from vllm_gate.server.interface import ModelCard
+from vllm_gate.server.reach import accepts, default_gateway, inside_container, look_elsewhere
 
 _POLL_S = 1.0
 _LOG_TAIL = 20
@@ -49,17 +50,28 @@ class NotReady:
         )
 
 
+Elsewhere = Callable[[str], str]
+"""A refusing `base_url` to the sentence that says where else its port answers; "" when that does not arise."""
+
+
+def look_around(base_url: str) -> str:
+    """`Elsewhere`, on this machine."""
+    found = look_elsewhere(base_url, in_container=inside_container(), gateway=default_gateway(), answers=accepts)
+    return found.explain() if found else ""
+
+
 class Readiness:
     """Waits once, for whichever check of the gate comes first."""
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: Elsewhere) -> None:
+        self._elsewhere = elsewhere
         self._state: Ready | NotReady | None = None
         self._told = False
 
     def of(self, context: Context) -> Ready | NotReady:
         """Wait until the server is ready, has died, or the time is up."""
         if self._state is None:
-            self._state = _wait(context)
+            self._state = _wait(context, self._elsewhere)
         return self._state
 
     def refusal(self, check: str, state: NotReady) -> Finding:
@@ -87,10 +99,10 @@ def log_location(context: Context, line_number: int) -> Location | None:
     return Location(path, line_number) if path and not path.startswith("docker:") else None
 
 
-def _wait(context: Context) -> Ready | NotReady:
+def _wait(context: Context, elsewhere: Elsewhere) -> Ready | NotReady:
     service, limit = context.under_test, context.plan.gates.model_load.timeout_sec
     started = context.now()
-    tries = 0
+    tries, trap = 0, None
     while True:
         tries += 1
         answer = _ask(context)
@@ -100,9 +112,11 @@ def _wait(context: Context) -> Ready | NotReady:
         death = diagnose_startup(log_lines(context))
         if death is not None and death.died:
             return _died(context, death)
+        if trap is None and answer is not None and answer.reason == "refused":
+            trap = elsewhere(service.base_url)
         if waited >= limit or (answer is not None and answer.reason in _HOPELESS):
-            return _late(context, answer, waited, tries)
-        context.progress(f"waiting for {service.base_url}: {_short(answer)}", int(waited), int(limit), "s")
+            return _late(context, answer, waited, tries, trap or "")
+        context.progress(trap or f"waiting for {service.base_url}: {_short(answer)}", int(waited), int(limit), "s")
         context.sleep(min(_POLL_S, limit - waited))
 
 
@@ -141,7 +155,7 @@ def _died(context: Context, death: StartupDiagnosis) -> NotReady:
     )
 
 
-def _late(context: Context, answer: NoAnswer | None, waited: float, tries: int) -> NotReady:
+def _late(context: Context, answer: NoAnswer | None, waited: float, tries: int, trap: str) -> NotReady:
     """The time is up. A server that answered "not healthy" was measured; one that never answered was not."""
     service = context.under_test
     tail = log_lines(context)[-_LOG_TAIL:]
@@ -156,11 +170,12 @@ def _late(context: Context, answer: NoAnswer | None, waited: float, tries: int) 
             location=context.plan.where("service.under_test.base_url"),
         )
     reason = _REASONS.get(answer.reason, "it could not be reached")
+    general = "" if answer.reason in _HOPELESS or trap else _UNREACHABLE
     return NotReady(
         verdict=Verdict.ERROR,
         symptom="unreachable",
-        message=f"no answer from {service.base_url} in {waited:.0f} s ({tries} tries), {reason}: {answer}",
-        remedy=" ".join(filter(None, (answer.hint, _UNREACHABLE if answer.reason not in _HOPELESS else ""))),
+        message=f"no answer from {service.base_url} in {waited:.0f} s ({tries} tries), {reason}: {trap or answer}",
+        remedy=" ".join(filter(None, (answer.hint, general))) or _UNREACHABLE,
         evidence=evidence,
         location=context.plan.where("service.under_test.base_url"),
     )
