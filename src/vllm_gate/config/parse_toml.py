@@ -10,6 +10,7 @@ from typing import NoReturn
 from vllm_gate.config.syntax import Parsed, Route, SyntaxProblem
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+_TUPLE = re.compile(r"\((?:'[^']*',? ?)+\)")
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _KEY = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+)\s*""")
 _STRINGS = (
@@ -36,7 +37,7 @@ def _explain(text: str, message: str) -> NoReturn:
         line, column = int(place[1]), int(place[2])
     else:
         line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
-    words = _PLACE.sub("", message)
+    words = _TUPLE.sub(lambda keys: ".".join(re.findall(r"'([^']*)'", keys[0])), _PLACE.sub("", message))
     raise SyntaxProblem(f"{words[:1].lower()}{words[1:]}", line, column)
 
 

@@ -1,0 +1,128 @@
+"""Every way to get the two files wrong: the message names the right line, the value, what is allowed, and the fix."""
+
+import pytest
+from tests.config.example import CONFIG, SETTINGS, examined
+
+
+def change(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+SETTINGS_CASES = [
+    # (old, new, "line:column", words in the message)
+    ('"logit_drift_tolerance": 0.02', '"logit_drift_tolerance": "0.02"', "10:7", ["0.02 without quotes", "a number"]),
+    ('"logit_drift_tolerance": 0.02', '"logit_drift_tolerance": 0', "10:7", ["too small", "above 0"]),
+    ('"logit_drift_tolerance": 0.02', '"logit_drift_tolerance": -1', "10:7", ["too small"]),
+    ('"logit_drift_tolerance": 0.02', '"logit_drift_tolerance": true', "10:7", ["true (a boolean)", "a number"]),
+    ('"logit_drift_tolerance": 0.02', '"logit_drift_tolerence": 0.02', "10:7", ["mean 'logit_drift_tolerance'"]),
+    ('"logit_drift_tolerance": 0.02', '"logit_drift_tolerance": NaN', "10:32", ["NaN", "finite"]),
+    ('"logit_drift_tolerance": 0.02', '"logit_drift_tolerance": 1e999', "10:7", ["inf", "finite"]),
+    ('"gate_2_numerical"', '"gate_2_numeric"', "8:5", ["did you mean 'gate_2_numerical'"]),
+    ('"timeout_sec": 300', '"timeout_sec": null', "6:7", ["null", "a number"]),
+    ('"timeout_sec": 300', '"timeout_sec": 300,', "6:25", ["comma", "remove"]),
+    ('"timeout_sec": 300', "'timeout_sec': 300", "6:7", ["double quotes"]),
+    ('"timeout_sec": 300', '"timeout_sec" 300', "6:21", ["':' is missing"]),
+    ('"enabled": true,\n      "checks"', '"enabled": "true",\n      "checks"', "4:7", ["true without quotes"]),
+    ('"enabled": true,\n      "checks"', '"enabled": True,\n      "checks"', "4:18", ["write true, not True"]),
+    ('"enabled": true,\n      "checks"', '"enabled": true, "enabled": false,\n      "checks"', "4:24", ["twice"]),
+    ('"ready_endpoint"]', '"ready_endpont"]', "5:74", ["did you mean 'ready_endpoint'"]),
+    ('"ready_endpoint"]', '"weights_load"]', "5:7", ["twice"]),
+    ("[1, 4]", "[1, 4.5]", "13:34", ["4.5", "whole number"]),
+    ("[1, 4]", "4", "13:7", ["a list", "write [4]"]),
+    ("[1, 4]", "[0]", "13:31", ["too small", "at least 1"]),
+    ('"expected_output": "OK"', '"expected_output": " "', "18:7", ["blank"]),
+    ('"expected_output": "OK"', '"expected_output": 1', "18:7", ["1 (a number)", "a text"]),
+    ('"max_tokens": 16', '"max_tokens": 0', "19:7", ["too small", "at least 1"]),
+    ('"temperature": 0', '"temperature": 3', "20:7", ["too large", "at most 2"]),
+    ('"pass_rate_threshold": 1.0', '"pass_rate_threshold": 1.5', "21:7", ["too large", "at most 1"]),
+    ('"pass_rate_threshold": 1.0', '"pass_rate_threshold": 100', "21:7", ["too large"]),
+    ('"traffic_ratio": 0.05', '"traffic_ratio": "5%"', "31:7", ['"5%"', "a number"]),
+    ('"gate_3_deterministic_probe_failed"', '"gate_3_probe_failed"', "37:5", ["unknown condition", "did you mean"]),
+    ('"gate_3_deterministic_probe_failed"', '"xyz"', "37:5", ["unknown condition 'xyz'", "--conditions"]),
+    ('"gate_3_deterministic_probe_failed"', "7", "37:5", ["7 (a number)", "a text"]),
+    ('"rollback_conditions"', '"rollback_condition"', "36:3", ["did you mean 'rollback_conditions'"]),
+    ('"gate_config"', '"gates"', "2:3", ["unknown key 'gates'"]),
+    ("{\n  \"gate_config\"", "{\n  // gates\n  \"gate_config\"", "2:3", ["double quotes"]),
+]  # fmt: skip
+
+CONFIG_CASES = [
+    ('"http://127.0.0.1:8000/v1"', '"127.0.0.1:8000/v1"', "2:1", ["no address", "http://HOST:PORT/v1"]),
+    ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1:80000/v1"', "2:1", ["no address", "ort"]),
+    ('"http://127.0.0.1:8000/v1"', '"http://me:secret@127.0.0.1/v1"', "2:1", ["user or password", "api_key_env"]),
+    ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1/v1?key=1"', "2:1", ["must end with its path"]),
+    ('"http://127.0.0.1:8000/v1"', "8000", "2:1", ["8000 (a number)", "a text"]),
+    ('base_url = "http', 'baseurl = "http', "2:1", ["did you mean 'base_url'"]),
+    ('base_url = "http://127.0.0.1:8000/v1"\n', "", "1:10", ["'base_url' is missing"]),
+    ('model = "nvidia/Qwen3.6-27B-NVFP4"\n', "", "1:10", ["'model' is missing"]),
+    ("[service.under_test]", "[service.undertest]", "1:10", ["did you mean 'under_test'"]),
+    ("[service.under_test]", "[service.under_test", "1:20", ["expected ']'"]),
+    ("[service.baseline]", "[service.under_test]", "6:20", ["cannot declare service.under_test twice"]),
+    ("[service.baseline]", "[service.tp.zero]", "6:13", ["unknown key 'zero'", "1, 2, 4"]),
+    ("parallelism_tp = 4", 'parallelism_tp = "4"', "14:1", ["4 without quotes"]),
+    ("parallelism_tp = 4", "parallelism_tp = 0", "14:1", ["too small"]),
+    ("parallelism_tp = 4", "paralelism_tp = 4", "14:1", ["did you mean 'parallelism_tp'"]),
+    ("fusion_allreduce_rms = true", "fusion_allreduce_rms = yes", "17:24", ["invalid value"]),
+    ("auto_rollback = true", 'auto_rollback = "true"', "23:1", ["true without quotes"]),
+    ("auto_rollback = true", "auto_rollback = true\nauto_rollback = false", "24:22", ["cannot overwrite"]),
+    ("notify_webhook =", 'format = "teams"\nnotify_webhook =', "24:1", ["not allowed", "dingtalk"]),
+    ("notify_webhook =", 'notify_webhook_env = "HOOK"\nnotify_webhook =', "24:1", ["once, not twice"]),
+    ('api_key_env = "VLLM_LOCAL_KEY"', 'api = "antropic"', "4:1", ["did you mean 'anthropic'"]),
+    ('api_key_env = "VLLM_LOCAL_KEY"', "timeout_sec = inf", "4:1", ["inf", "finite"]),
+    ('api_key_env = "TAOTOKEN_API_KEY"', 'snapshot = "a.snapshot"', "9:1", ["not both"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "place", "words"), SETTINGS_CASES, ids=[case[1] for case in SETTINGS_CASES])
+def test_a_broken_settings_file(old: str, new: str, place: str, words: list[str]) -> None:
+    plan, errors, _ = examined(settings=change(SETTINGS, old, new))
+    assert plan is None
+    told = [error for error in errors if error.startswith(f"settings.json:{place}: error: ")]
+    assert told, errors
+    assert any(all(word in error for word in words) for error in told), told
+
+
+@pytest.mark.parametrize(("old", "new", "place", "words"), CONFIG_CASES, ids=[case[1] for case in CONFIG_CASES])
+def test_a_broken_config_file(old: str, new: str, place: str, words: list[str]) -> None:
+    plan, errors, _ = examined(config=change(CONFIG, old, new))
+    assert plan is None
+    told = [error for error in errors if error.startswith(f"config.toml:{place}: error: ")]
+    assert told, errors
+    assert any(all(word in error for word in words) for error in told), told
+
+
+def test_every_problem_of_both_files_is_told_at_once() -> None:
+    settings = change(change(SETTINGS, "0.02", '"0.02"'), '"gate_5_task_success_dropped"', '"gate_9_failed"')
+    config = change(change(CONFIG, "= 4", "= 0"), '"http://127', '"127')
+    _, errors, _ = examined(settings=settings, config=config)
+    assert [error.partition(": error")[0] for error in errors] == [
+        "config.toml:2:1",
+        "config.toml:14:1",
+        "settings.json:10:7",
+        "settings.json:39:5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty"),
+        ("  \n", "empty"),
+        ("[]", "a list"),
+        ("7", "7 (a number)"),
+        ("{", "double quotes"),
+        ("\x00", "value"),
+    ],
+)
+def test_a_file_that_holds_no_mapping(text: str, words: str) -> None:
+    _, errors, _ = examined(settings=text)
+    assert words in errors[0]
+    assert errors[0].startswith("settings.json:1:")
+
+
+def test_a_bomb_of_brackets_is_told_and_not_a_crash() -> None:
+    for bomb in ('{"a":' * 100_000, "[" * 100_000, "{" * 50):
+        _, errors, _ = examined(settings=bomb)
+        assert errors
+    _, errors, _ = examined(settings="a: " + "[" * 2000, names=("settings.yaml", "config.toml"))
+    assert errors
