@@ -36,6 +36,8 @@ def test_exclamation_marks_without_ids_are_read_as_nan_but_not_called_proven() -
     found = diagnose("OK", Observed(text="!" * 16), prompt=PROMPT)
     assert found.symptom == "nan_argmax"
     assert "no token ids to prove it" in found.sentence
+    assert symptom(Observed(text="!" * 8)) == "nan_argmax"
+    assert symptom(Observed(text="!" * 7)) == "one_token_repeated"
     assert symptom(Observed(text="OK!!!")) == "near_miss"
 
 
@@ -50,7 +52,8 @@ def test_the_same_token_over_and_over_that_is_not_zero() -> None:
     assert found.symptom == "one_token_repeated"
     assert found.sentence.startswith("16 × token id 279")
     assert symptom(Observed(text="</think> </think> </think> </think>")) == "loop"
-    assert symptom(Observed(text="no no no no")) == "one_token_repeated"
+    words = diagnose("OK", Observed(text="no no no no"), prompt=PROMPT)
+    assert (words.symptom, words.sentence) == ("one_token_repeated", "4 × 'no': 'no no no no'")
 
 
 def test_a_period_of_several_tokens_is_a_loop() -> None:
@@ -61,6 +64,7 @@ def test_a_period_of_several_tokens_is_a_loop() -> None:
 
 def test_a_loop_inside_the_reasoning_is_seen() -> None:
     assert symptom(Observed(text="", reasoning="wait " * 16, token_ids=[9] * 16)) == "one_token_repeated"
+    assert symptom(Observed(text=" ", reasoning="wait " * 16)) == "one_token_repeated"
 
 
 def test_an_empty_text_with_tokens_behind_it() -> None:
@@ -70,6 +74,10 @@ def test_an_empty_text_with_tokens_behind_it() -> None:
     assert "4 tokens" in known.sentence
     assert "151643" in known.sentence
     assert "16 tokens" in unknown.sentence
+    eight = diagnose("OK", Observed(text="", token_ids=list(range(8))), prompt=PROMPT).sentence
+    nine = diagnose("OK", Observed(text="", token_ids=list(range(9))), prompt=PROMPT).sentence
+    assert eight.endswith("ids 0, 1, 2, 3, 4, 5, 6, 7)")
+    assert nine.endswith("ids 0, 1, 2, 3, 4, 5, 6, 7, …)")
     assert "first token already ended it" in diagnose("OK", Observed(text="", token_ids=[]), prompt=PROMPT).sentence
 
 
@@ -104,12 +112,20 @@ def test_a_confident_wrong_answer_is_not_noise() -> None:
 
 def test_a_mixture_of_scripts_is_noise_without_any_logprob() -> None:
     assert symptom(Observed(text="кот 漢 ไทย zzz")) == "uniform_noise"
+    assert symptom(Observed(text="кот 漢 zzz")) == "wrong_script"
+
+
+def test_undecodable_bytes_are_noise() -> None:
+    assert symptom(Observed(text="ab\ufffd defghi\ufffd")) == "uniform_noise"
+    assert symptom(Observed(text="abc defghi\ufffd")) == "wrong_answer"
 
 
 def test_one_foreign_script_is_named() -> None:
     found = diagnose("OK", Observed(text="ตกลงครับ"), prompt=PROMPT)
     assert found.symptom == "wrong_script"
     assert "Thai" in found.sentence
+    assert symptom(Observed(text="abcdщ")) == "wrong_script"
+    assert symptom(Observed(text="abcdeщ")) == "wrong_answer"
     assert diagnose("ตกลง", Observed(text="ไม่ใช่เลยครับ"), prompt=PROMPT).symptom == "wrong_answer"
 
 

@@ -40,6 +40,11 @@ class Observed:
     top_logprobs: Sequence[Sequence[float]] = ()
 
     @property
+    def written(self) -> str:
+        """What there is to read: the answer, or else the reasoning."""
+        return self.text if self.text.strip() else self.reasoning
+
+    @property
     def length(self) -> int | None:
         """Generated tokens, by the ids where there are any, else by the server's count."""
         return len(self.token_ids) if self.token_ids is not None else self.completion_tokens
@@ -178,12 +183,12 @@ def _longest_run_of(token: int, ids: Sequence[int]) -> int:
 
 
 def _repetition(observed: Observed) -> Diagnosis | None:
-    words = re.findall(r"\w+|[^\w\s]", observed.text or observed.reasoning)
+    words = re.findall(r"\w+|[^\w\s]", observed.written)
     units: Sequence[object] = observed.token_ids if observed.token_ids is not None else words
     run = _dominant_run(units)
     if run is None:
         return None
-    shown = _quoted(observed.text or observed.reasoning)
+    shown = _quoted(observed.written)
     if run.period > 1:
         return Diagnosis("loop", f"{run.repeats:.0f} × the same {run.period} tokens in a row: {shown}")
     unit = f"token id {units[run.start]}" if observed.token_ids is not None else f"{units[run.start]!r}"

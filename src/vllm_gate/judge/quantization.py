@@ -39,8 +39,8 @@ def is_unquantized(method: str) -> bool:
 
 def agree(declared: str, observed: str) -> bool:
     """Whether a server that calls its quantisation `observed` may serve what was `declared`."""
-    if is_unquantized(declared) or is_unquantized(observed):
-        return is_unquantized(declared) and is_unquantized(observed)
+    if is_unquantized(declared) and is_unquantized(observed):
+        return True
     wanted, seen = declared.strip().lower(), observed.strip().lower()
     wanted = _SYNONYMS.get(wanted, wanted)
     return wanted == _SYNONYMS.get(seen, seen) or seen in _METHODS.get(wanted, frozenset())
