@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 FRANCE = [{"role": "user", "content": "What is the capital of France? Answer with one word."}]
-GREEDY = {"temperature": 0}
-WITH_IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+GREEDY: Mapping[str, Any] = {"temperature": 0}
+WITH_IDS: Mapping[str, Any] = {"return_token_ids": True, "return_tokens_as_token_ids": True}
 NUMBER_TOOL = {
     "type": "function",
     "function": {

@@ -1,6 +1,6 @@
 """Ask a server everything in `exchanges` and write down what it answers. Standard library only.
 
-python tests/simulator_contract/record.py http://127.0.0.1:8000 smollm2 OUT.json
+PYTHONPATH=tests python -m simulator_contract.record http://127.0.0.1:8000 smollm2 OUT.json
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from exchanges import EXCHANGES, Exchange
+from simulator_contract.exchanges import EXCHANGES, Exchange
 
 LONG_LIST = 50
 _HISTOGRAM_PART = re.compile(r"^\S+_(bucket|created)[{ ]")
@@ -43,7 +42,7 @@ def request_text(model: str, exchange: Exchange) -> str | None:
     return json.dumps({"model": model, **exchange.body})
 
 
-def recorded(root: str, model: str, exchange: Exchange) -> dict[str, Any]:
+def exchanged(root: str, model: str, exchange: Exchange) -> dict[str, Any]:
     """One exchange as it is written to the file."""
     status, content_type, text = ask(root, model, exchange)
     sent = request_text(model, exchange)
@@ -75,7 +74,9 @@ def _impersonal(answer: Any) -> Any:
         return {key: _impersonal(value) for key, value in answer.items() if key not in ("vllm_env", "system_env")}
     if isinstance(answer, list):
         return [_impersonal(value) for value in answer]
-    return "/models/smollm2-135m" if isinstance(answer, str) and answer.endswith("/model") else answer
+    if isinstance(answer, str) and answer.startswith("/") and answer.endswith("/smollm2-135m"):
+        return "/models/smollm2-135m"
+    return answer
 
 
 def _short_metrics(text: str) -> str:
@@ -84,10 +85,15 @@ def _short_metrics(text: str) -> str:
     return "\n".join(kept) + "\n"
 
 
+def record(root: str, model: str) -> dict[str, Any]:
+    """Exchange name to what was asked and answered."""
+    return {exchange.name: exchanged(root, model, exchange) for exchange in EXCHANGES}
+
+
 def main() -> None:
     """See the module."""
     root, model, out = sys.argv[1:]
-    answers = {exchange.name: recorded(root, model, exchange) for exchange in EXCHANGES}
+    answers = record(root, model)
     Path(out).write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for name, answer in answers.items():
         print(f"{answer['response']['status']} {name}")
