@@ -70,6 +70,54 @@ def test_a_ruler_that_never_ends_is_a_loop() -> None:
     assert "loop" not in kinds(PROSE + "- " * 99)
 
 
+def names(count: int) -> str:
+    """That many different words."""
+    return "".join(f"w{number}x " for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "looped"),
+    [
+        pytest.param("yes, " * 23 + "yes", False, id="two tokens, 47 covered"),
+        pytest.param(names(12) * 4, False, id="four repeats, 48 covered"),
+        pytest.param(names(12) * 4 + "w0x", True, id="four repeats, 49 covered"),
+        pytest.param(names(13) * 3 + names(12), False, id="51 covered, not quite four repeats"),
+        pytest.param(names(13) * 4, True, id="52 covered, four repeats"),
+        pytest.param(names(256) * 4, True, id="longest period"),
+        pytest.param(names(257) * 4, False, id="longer than the longest period"),
+        pytest.param("ha" * 32, False, id="64 letters are a word"),
+        pytest.param("ha" * 33, True, id="66 letters are read one by one"),
+    ],
+)
+def test_a_loop_needs_its_repeats_and_its_length(text: str, looped: bool) -> None:
+    assert (kinds(PROSE + text) == ["loop"]) is looped
+
+
+@pytest.mark.parametrize(
+    ("count", "times", "looped"), [(30, 4, True), (30, 3, False), (40, 3, False), (25, 4, True), (24, 4, False)]
+)
+def test_numbers_loop_when_they_fill_the_end_with_four_repeats_and_a_hundred_tokens(
+    count: int, times: int, looped: bool
+) -> None:
+    numbers = "".join(f"{number} " for number in range(count)) * times
+    assert (kinds(PROSE + numbers) == ["loop"]) is looped
+    assert kinds(numbers + PROSE) == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "times", "found"),
+    [
+        pytest.param("step {} is a b c d e f\n", 8, True, id="eight words, eight times"),
+        pytest.param("step {} is a b c d e f\n", 7, False, id="seven times"),
+        pytest.param("step {} is a b c d e\n", 8, False, id="seven words"),
+        pytest.param("step {} a b c d e f g . . . . .\n", 8, False, id="fewer than six words in ten tokens"),
+    ],
+)
+def test_a_counter_loop_needs_eight_words_eight_times(unit: str, times: int, found: bool) -> None:
+    counting = "".join(unit.format(number) for number in range(times))
+    assert (kinds(PROSE + counting) == ["counter_loop"]) is found
+
+
 def test_a_counter_loop_is_a_hint_until_the_answer_was_cut_by_its_length() -> None:
     counting = "".join(f"Step {n}: look at the next item of the list again.\n" for n in range(20))
     (hint,) = degenerations(PROSE + counting, finish_reason="stop")
@@ -82,6 +130,10 @@ def test_a_counter_loop_is_a_hint_until_the_answer_was_cut_by_its_length() -> No
 def test_the_sentence_shows_the_unit_and_its_count() -> None:
     (found,) = degenerations("no way " * 24)
     assert found.sentence == "'no way' stands 24 times in a row"
+    (twelve,) = degenerations(names(12) * 5)
+    (thirteen,) = degenerations(names(13) * 4)
+    assert twelve.sentence.endswith("w11x' stands 5 times in a row")
+    assert thirteen.sentence.endswith("w11x' … stands 4 times in a row")
 
 
 def test_an_empty_text_is_degenerate_only_where_a_text_was_due() -> None:
@@ -93,11 +145,21 @@ def test_the_servers_own_repetition_stop_is_believed() -> None:
     assert kinds(PROSE, stop_reason="repetition_detected") == ["stopped_repetition"]
 
 
-def test_undecodable_bytes_and_one_endless_character() -> None:
-    assert kinds(PROSE + "\ufffd" * 10) == ["undecodable"]
-    assert kinds("x" * 150 + PROSE[:90])[0] == "one_character"
-    assert "one_character" not in kinds("x" * 120 + PROSE[:79])
+def test_more_than_one_character_in_a_hundred_that_is_none() -> None:
+    hundred = PROSE[:100]
+    assert kinds(hundred[:99] + "\ufffd") == []
+    assert kinds(hundred[:98] + "\ufffd\x00") == ["undecodable"]
     assert undecodable_share("a\x00\t\n") == 0.25
+    assert undecodable_share("") == 0.0
+
+
+def test_one_endless_character() -> None:
+    filler = (PROSE * 2)[:80]
+    assert "x" not in filler
+    assert "one_character" in kinds(filler[:79] + "x" * 121)
+    assert "one_character" not in kinds(filler[:80] + "x" * 120)
+    assert "one_character" not in kinds(filler[:78] + "x" * 121)
+    assert kinds(" " * 500 + "fine") == []
 
 
 def test_a_foreign_script_is_one_that_no_reference_uses() -> None:

@@ -158,7 +158,7 @@ def _loop(words: Sequence[str]) -> PeriodicRun | None:
             if lettered[run.start : run.start + period].any():
                 if run.covered >= least:
                     return run
-            elif run.end == len(words) and run.covered >= max(100, 2 * period):
+            elif run.end == len(words) and run.covered >= max(100, 4 * period):
                 return run
     return None
 
