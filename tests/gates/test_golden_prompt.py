@@ -152,6 +152,7 @@ def test_nan_is_named_proven_and_located_within_ten_requests() -> None:
     titles = [piece.title for piece in finding.evidence]
     assert titles == ["chat completion", "what came back", "the same request with logprobs", "all answers"]
     assert '"content": "Reply with exactly: OK"' in finding.evidence[0].text
+    assert "stream" not in finding.evidence[0].text
     assert "token_ids: [0, 0" in finding.evidence[1].text
 
 
@@ -185,6 +186,7 @@ def test_wrong_only_when_streamed() -> None:
     assert (finding.verdict, finding.symptom, finding.measured) == (Verdict.FAIL, "only_streaming", 0.5)
     assert finding.message.startswith("10 of 20 answers to the deterministic probe are wrong, only when streamed: ")
     assert "concurrency   1, streamed    : 0 of 2 right" in finding.evidence[-1].text
+    assert '"stream": true' in finding.evidence[0].text
 
 
 def test_wrong_only_under_load() -> None:
@@ -347,6 +349,15 @@ def test_each_failing_case_is_a_finding_at_its_own_line() -> None:
     assert "10 of 10 answers to the golden prompt 'color' are wrong" in found[1].message
     assert found[1].symptom == "one_token_repeated"
     assert found[0].evidence[-1].text.endswith("wrong: color, sum")
+
+
+def test_a_suite_of_which_the_first_eight_answers_are_wrong_is_given_up() -> None:
+    service = Scripted(lambda _: Reply(text="no"))
+    cases = [case(f"case{number}", "exact", "yes", number) for number in range(1, 9)]
+    found = ask_suite(service, *cases)
+    assert len([request for request in service.asked if not request.wants_logprobs]) == 8
+    assert [finding.location.line for finding in found if finding.location] == [1, 2, 3, 4]
+    assert found[1].message == "2 of 2 answers to the golden prompt 'case2' are wrong: a different answer: 'no'"
 
 
 def test_a_suite_above_its_threshold_passes_with_the_wrong_case_named() -> None:
