@@ -1,6 +1,6 @@
 """Ask a server everything in `exchanges` and write down what it answers. Standard library only.
 
-PYTHONPATH=tests python -m simulator_contract.record http://127.0.0.1:8000 smollm2 OUT.json
+python -m tests.simulator_contract.record http://127.0.0.1:8000 smollm2 OUT.json
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from simulator_contract.exchanges import EXCHANGES, Exchange
+from tests.simulator_contract.exchanges import EXCHANGES, Exchange
 
 LONG_LIST = 50
 _HISTOGRAM_PART = re.compile(r"^\S+_(bucket|created)[{ ]")

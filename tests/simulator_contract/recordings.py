@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from simulator_contract.shapes import difference, events, metric_types, shape
+from tests.simulator_contract.shapes import difference, events, metric_types, shape
 
 _FOLDER = Path(__file__).with_name("recorded")
 HEALTHY = "healthy-tp1"
@@ -47,4 +47,6 @@ def _stream_departures(real: list[Any], chunks: list[Any], of: str) -> list[str]
 
 
 def _metric_departures(real: Mapping[str, str], types: Mapping[str, str], of: str) -> list[str]:
-    return [f"{of} has {name} as {kind}, not {real.get(name)}" for name, kind in types.items() if real.get(name) != kind]
+    return [
+        f"{of} has {name} as {kind}, not {real.get(name)}" for name, kind in types.items() if real.get(name) != kind
+    ]

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.install import Lab
+from tests.e2e.lab.install import Lab
 
 MODEL_NAME = "smollm2"
 READY_WITHIN_S = 420.0
@@ -62,8 +62,7 @@ def serving(lab: Lab, log: Path, *, tp: int = 1, fault: str = "") -> Iterator[Se
     start = time.monotonic()
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [lab.venv / "bin/vllm", "serve", lab.model, *_OPTIONS]
-            + ["--host", "127.0.0.1", "--port", str(port), "--tensor-parallel-size", str(tp)],
+            _command(lab, port, tp),
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, **_ENVIRONMENT, "VLLM_GATE_FAULT": fault},
@@ -75,10 +74,16 @@ def serving(lab: Lab, log: Path, *, tp: int = 1, fault: str = "") -> Iterator[Se
         answered_s = time.monotonic() - start
         _generate_one_token(root)
         server = Server(root, log, tp, time.monotonic() - start)
-        print(f"e2e: {what}: healthy after {answered_s:.0f} s, first token after {server.ready_s:.0f} s", file=sys.stderr)
+        took = f"/health after {answered_s:.0f} s, first token after {server.ready_s:.0f} s"
+        print(f"e2e: {what}: {took}", file=sys.stderr, flush=True)
         yield server
     finally:
         _stop(process)
+
+
+def _command(lab: Lab, port: int, tp: int) -> list[str]:
+    where = ("--host", "127.0.0.1", "--port", str(port))
+    return [str(lab.venv / "bin/vllm"), "serve", str(lab.model), *_OPTIONS, *where, "--tensor-parallel-size", str(tp)]
 
 
 def _free_port() -> int:
