@@ -28,7 +28,9 @@ CITY_SCHEMA = {
     "required": ["city", "population"],
     "additionalProperties": False,
 }
-_LONG = [504, 3575, 282, 4649, 314] * 60
+SHORT_IDS = [53, 54, 55, 56]
+"""Token ids that every vocabulary has, whatever they mean in it."""
+_LONG_IDS = list(range(40, 60)) * 15
 """300 token ids: two full cache blocks of 128 and a rest."""
 
 
@@ -72,7 +74,7 @@ EXCHANGES = (
     _post("tokenize_without_special_tokens", "/tokenize", prompt="Hello", add_special_tokens=False),
     _post("tokenize_with_token_strings", "/tokenize", prompt="Hello, 世界!", return_token_strs=True),
     _post("tokenize_messages", "/tokenize", messages=FRANCE),
-    _post("detokenize", "/detokenize", tokens=[19556, 28, 198]),
+    _post("detokenize", "/detokenize", tokens=SHORT_IDS),
     _post("tokenize_unknown_model", "/tokenize", prompt="Hello", model="no-such-model"),
     _chat("chat"),
     _chat("chat_with_token_ids", **WITH_IDS),
@@ -125,17 +127,17 @@ EXCHANGES = (
     _complete("completion_with_token_ids", **WITH_IDS),
     _complete("completion_with_logprobs", logprobs=3, **WITH_IDS),
     _complete("completion_with_logprobs_as_text", logprobs=2, max_tokens=2),
-    _complete("completion_of_token_ids", prompt=[504, 3575, 282, 4649, 314], **WITH_IDS),
-    _complete("completion_with_prompt_logprobs", prompt=[504, 3575, 282], prompt_logprobs=3, max_tokens=1, **WITH_IDS),
+    _complete("completion_of_token_ids", prompt=SHORT_IDS, **WITH_IDS),
+    _complete("completion_with_prompt_logprobs", prompt=SHORT_IDS, prompt_logprobs=3, max_tokens=1, **WITH_IDS),
     _complete("completion_with_echo", echo=True, logprobs=1, max_tokens=1),
-    _complete("completion_batch", prompt=[[504, 3575], [504, 4649, 314]], max_tokens=1),
+    _complete("completion_batch", prompt=[SHORT_IDS[:2], SHORT_IDS], max_tokens=1),
     _complete("completion_stream", stream=True, stream_options={"include_usage": True}, **WITH_IDS),
     _complete("completion_stream_with_logprobs", stream=True, logprobs=2, max_tokens=2),
     _chat("error_unknown_model", model="no-such-model"),
     _chat("error_too_many_top_logprobs", logprobs=True, top_logprobs=99),
     _complete("error_too_many_logprobs", logprobs=99),
     _complete("error_too_many_prompt_logprobs", prompt_logprobs=99),
-    _complete("error_prompt_too_long", prompt=[504] * 8300),
+    _complete("error_prompt_too_long", prompt=[53] * 40_000),
     _chat("error_max_tokens_too_large", max_tokens=100_000),
     _chat("error_max_tokens_zero", max_tokens=0),
     _chat("error_temperature_negative", temperature=-1),
@@ -146,9 +148,9 @@ EXCHANGES = (
     _complete("error_token_id_out_of_range", prompt=[10_000_000]),
     Exchange(name="error_bad_json", path="/v1/chat/completions", raw='{"model": "smollm2", '),
     _chat("chat_with_unknown_field", no_such_field=1, max_tokens=1),
-    _complete("prefix_cache_miss", prompt=_LONG, cache_salt="prefix", max_tokens=1),
-    _complete("prefix_cache_hit", prompt=_LONG, cache_salt="prefix", max_tokens=1),
-    _complete("prefix_cache_other_salt", prompt=_LONG, cache_salt="another", max_tokens=1),
+    _complete("prefix_cache_miss", prompt=_LONG_IDS, cache_salt="prefix", max_tokens=1),
+    _complete("prefix_cache_hit", prompt=_LONG_IDS, cache_salt="prefix", max_tokens=1),
+    _complete("prefix_cache_other_salt", prompt=_LONG_IDS, cache_salt="another", max_tokens=1),
     _get("metrics", "/metrics"),
 )
 """In this order: `metrics` comes last, so that its counters have something to count."""

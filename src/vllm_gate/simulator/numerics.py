@@ -8,11 +8,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 
+_ONE, _HALF, _SIXTEEN, _HIGH = np.uint32(1), np.uint32(0x7FFF), np.uint32(16), np.uint32(0xFFFF0000)
+
+
 def to_bf16(values: Floats) -> Floats:
     """Each value rounded to the nearest bfloat16, ties to even; kept as float32. NaN and infinity stay."""
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
-    return np.where(np.isfinite(values), rounded.view(np.float32), values)
+    rounded = (bits + (((bits >> _SIXTEEN) & _ONE) + _HALF)) & _HIGH
+    result: Floats = rounded.view(np.float32)
+    if not np.isfinite(result).all():
+        result = np.where(np.isfinite(values), result, values)
+    return result
 
 
 def fp32_bits_as_bf16(weights: Floats) -> Floats:
@@ -21,8 +27,9 @@ def fp32_bits_as_bf16(weights: Floats) -> Floats:
     It reads the first half of the buffer as twice as many 16-bit numbers: low halves (noise) and high halves in turn.
     """
     halves = np.ascontiguousarray(weights, dtype=np.float32).view(np.uint16)[: weights.size]
-    widened = halves.astype(np.uint32) << np.uint32(16)
-    return widened.view(np.float32)
+    widened: NDArray[np.uint32] = halves.astype(np.uint32) << _SIXTEEN
+    misread: Floats = widened.view(np.float32)
+    return misread
 
 
 def int8(matrix: Floats) -> Floats:
