@@ -20,7 +20,7 @@ _HISTOGRAM_PART = re.compile(r"^\S+_(bucket|created)[{ ]")
 
 
 def ask(root: str, model: str, exchange: Exchange, timeout_s: float = 300.0) -> tuple[int, str, str]:
-    """Status, content type and body text of one exchange."""
+    """Status, content type and body text of one exchange; status 0 where no HTTP answer came."""
     data = request_text(model, exchange)
     request = urllib.request.Request(
         root + exchange.path,
@@ -33,6 +33,8 @@ def ask(root: str, model: str, exchange: Exchange, timeout_s: float = 300.0) -> 
             return answer.status, answer.headers.get("content-type", ""), answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers.get("content-type", ""), error.read().decode()
+    except OSError as error:
+        return 0, "", str(error)
 
 
 def request_text(model: str, exchange: Exchange) -> str | None:
@@ -52,7 +54,7 @@ def exchanged(root: str, model: str, exchange: Exchange) -> dict[str, Any]:
     elif sent is not None:
         request["body"] = _without_long_lists(json.loads(sent))
     response: dict[str, Any] = {"status": status, "content_type": content_type}
-    if content_type.startswith("application/json"):
+    if text and content_type.startswith("application/json"):
         response["json"] = _impersonal(json.loads(text))
     elif content_type.startswith("text/event-stream"):
         response["sse"] = text

@@ -39,8 +39,15 @@ def _walk(route: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def difference(real: Shape, other: Shape, *, other_name: str) -> list[str]:
-    """How `other` departs from `real`, in sentences. A null or an empty list says nothing about what it could hold."""
-    lacks = [f"{other_name} lacks {route}" for route in real.keys() - other.keys() if _speaks_of(route, other)]
+    """How `other` departs from `real`, in sentences.
+
+    A null or an empty list says nothing about what it could hold, and a field that is always null may be left out.
+    """
+    lacks = [
+        f"{other_name} lacks {route}"
+        for route in real.keys() - other.keys()
+        if real[route] != {"null"} and _speaks_of(route, other)
+    ]
     adds = [f"{other_name} adds {route}" for route in other.keys() - real.keys() if _speaks_of(route, real)]
     differs = [
         f"{other_name} has {'/'.join(sorted(other[route]))} at {route}, not {'/'.join(sorted(real[route]))}"

@@ -17,7 +17,7 @@ from vllm_gate.simulator.intent import Intent, intend
 from vllm_gate.simulator.model import NO_TOKEN, LanguageModel
 from vllm_gate.simulator.numerics import Floats, log_softmax
 from vllm_gate.simulator.prefix_cache import PrefixCache
-from vllm_gate.simulator.requests import NONFINITE, GenerationRequest
+from vllm_gate.simulator.requests import GenerationRequest
 from vllm_gate.simulator.settings import SimulatorSettings
 from vllm_gate.simulator.tokenizer import tokenizer
 
@@ -85,7 +85,7 @@ class Engine:
                 self.running -= 1
 
     def start(self, request: GenerationRequest) -> Generation:
-        """Take in the prompt. Raises BadRequest when its logprobs hold what JSON can't carry."""
+        """Take in the prompt."""
         with self._lock:
             number = next(self._numbers)
         skips_cache = request.prompt_logprobs is not None
@@ -130,9 +130,7 @@ class Engine:
         logprobs = log_softmax(row[None])[0]
         if "processed_logprobs" in self._faults:
             logprobs = np.where(np.arange(row.size) == token, 0.0, _SENTINEL)
-        elif np.isnan(logprobs).any():
-            if "sentinel" not in self._faults:
-                raise NONFINITE
+        elif "sentinel" in self._faults and np.isnan(logprobs).any():
             logprobs = np.full_like(logprobs, _SENTINEL)
         return _ranked(logprobs, token, k)
 
@@ -168,7 +166,10 @@ def _under_other_tokens(
 
 
 def _ranked(logprobs: NDArray[np.float64], token: int, k: int) -> Position:
-    best = np.argpartition(-logprobs, k)[:k] if 0 < k < logprobs.size else np.arange(0)
+    if np.isnan(logprobs).all():
+        best = np.arange(k)  # nothing to rank by, so the first ones
+    else:
+        best = np.argpartition(-logprobs, k)[:k] if 0 < k < logprobs.size else np.arange(0)
     ordered: Sequence[int] = sorted(best.tolist(), key=lambda candidate: (-logprobs[candidate], candidate))
     rank = 1 + int((logprobs > logprobs[token]).sum())
     return Position(token, float(logprobs[token]), rank, tuple((other, float(logprobs[other])) for other in ordered))

@@ -26,7 +26,9 @@ class Counters:
         lines = []
         for key, value in sorted(counted.items()):
             name, _, label = key.partition("|")
-            lines += [f"# TYPE {name} counter", f"{name}_total{{{labels}{',' if label else ''}{label}}} {float(value)}"]
-        for name, gauge in sorted(gauges.items()):
-            lines += [f"# TYPE {name} gauge", f"{name}{{{labels}}} {gauge}"]
+            total = f"{name}_total"
+            lines += [f"# TYPE {total} counter", f"{total}{{{labels}{',' if label else ''}{label}}} {float(value)}"]
+        for name, reading in sorted(gauges.items()):
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# TYPE {name} {kind}", f"{name}{{{labels}}} {reading}"]
         return "\n".join(lines) + "\n"

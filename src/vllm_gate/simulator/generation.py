@@ -56,14 +56,15 @@ class Generations:
             if request.chat:
                 yield self._wire.opening(request, identity)
             steps: list[Step] = []
-            if generation.intent.calls and "call_in_text" not in self._faults:
-                yield from self._call_chunks(request, identity, generation, steps)
-            else:
-                yield from self._text_chunks(request, identity, generation, steps)
+            calls = generation.intent.calls and "call_in_text" not in self._faults
+            spoken = (self._call_chunks if calls else self._text_chunks)(request, identity, generation, steps)
+            for chunk in spoken:
+                last = chunk["choices"][0]["finish_reason"] and not request.include_usage
+                yield self._wire.signed(chunk) if last else chunk
         self._count(request, generation, steps)
         if request.include_usage:
             usage = self._wire.usage(request, len(steps), generation.cached_tokens)
-            yield {**identity, "choices": [], "usage": usage}
+            yield self._wire.signed({**identity, "choices": [], "usage": usage})
 
     def _text_chunks(
         self, request: GenerationRequest, identity: Mapping[str, Any], generation: Generation, steps: list[Step]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from vllm_gate.simulator.requests import BadRequest
+from vllm_gate.simulator.requests import NONFINITE, BadRequest
 from vllm_gate.simulator.wire import error_body
 
 Route = Callable[[Mapping[str, Any]], "Body"]
@@ -91,7 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(200, body.value)
 
     def _send_json(self, status: int, value: Any) -> None:
-        self._send_bytes(status, b"" if value is None else json.dumps(value).encode(), "application/json")
+        try:
+            content = b"" if value is None else json.dumps(value, allow_nan=False).encode()
+        except ValueError:
+            raise NONFINITE from None
+        self._send_bytes(status, content, "application/json")
 
     def _send_bytes(self, status: int, content: bytes, kind: str) -> None:
         self.send_response(status)
@@ -121,9 +126,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _send_event(self, event: Any) -> None:
-        """A text is sent as it stands; a pair is an event's name and its value."""
+        """A text is sent as it stands; a pair is an event's name and its value. NaN becomes null, as in vLLM."""
         name, value = event if isinstance(event, tuple) else ("", event)
-        data = value if isinstance(value, str) else json.dumps(value)
+        data = value if isinstance(value, str) else json.dumps(_without_nan(value))
         content = (f"event: {name}\n" if name else "").encode() + f"data: {data}\n\n".encode()
         self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
         self.wfile.flush()
@@ -134,6 +139,14 @@ class _Plain(Exception):
         super().__init__(detail)
         self.status = status
         self.detail = detail
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _parsed(content: bytes) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ class BadRequest(Exception):
 
 
 NONFINITE = BadRequest(400, "Out of range float values are not JSON compliant")
-"""What JSON can't carry: vLLM 0.25 to 0.32 answer 400, older ones 500."""
+"""NaN or infinity in a whole body, which JSON can't carry: vLLM 0.25 to 0.32 answer 400, older ones 500."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,8 @@ class Wire:
         """One piece of a stream. `offset` is where its text starts."""
         choice: dict[str, Any] = {"index": 0}
         if request.chat:
-            choice["delta"] = {"content": None, "tool_calls": list(calls)} if calls else {"content": text}
+            spoken = {"content": text} if text else {}
+            choice["delta"] = {"content": None, "tool_calls": list(calls)} if calls else spoken
         else:
             choice["text"] = text
         choice |= {"logprobs": self._logprobs(request, positions, offset), "finish_reason": finish_reason}
@@ -86,6 +87,10 @@ class Wire:
             if finish_reason or not request.chat:
                 choice["stop_reason"] = None
         return {**identity, "choices": [choice]}
+
+    def signed(self, chunk: Mapping[str, Any]) -> dict[str, Any]:
+        """A stream's last chunk, which alone carries the server's fingerprint."""
+        return {**chunk} if self._gateway else {**chunk, "system_fingerprint": self._fingerprint}
 
     def identity(self, request: GenerationRequest) -> dict[str, Any]:
         """What every chunk of one stream begins with."""
