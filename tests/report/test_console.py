@@ -33,7 +33,7 @@ def test_a_failure_shows_message_numbers_place_evidence_and_remedy() -> None:
     assert "✗ deterministic_probe: 16 × token id 0, the argmax of NaN logits" in text
     assert "0 pass rate, (95% interval 0 to 0.369), limit 1, n = 8" in text
     assert "settings.json:19:7" in text
-    assert "… 3 more lines" in text
+    assert "… 3 more lines in report.json" in text
     assert "roll back" in text
 
 

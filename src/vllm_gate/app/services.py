@@ -29,9 +29,14 @@ def connect_all(plan: Plan, allowed_hosts: frozenset[str] | None) -> dict[str, S
 
 
 def describe(services: Mapping[str, Service]) -> tuple[ServiceFacts, ...]:
-    """Who was asked. A service that does not answer any more is described by its configuration."""
+    """Who was asked. Only the release under test is asked for its version: the others may be far away or down."""
     return tuple(
-        ServiceFacts(name=name, base_url=service.base_url, model=service.model, version=_version(service))
+        ServiceFacts(
+            name=name,
+            base_url=service.base_url,
+            model=service.model,
+            version=_version(service) if name == "under_test" else "",
+        )
         for name, service in services.items()
     )
 

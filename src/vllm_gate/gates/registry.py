@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from vllm_gate.gates.golden_prompt import GoldenPrompt
 from vllm_gate.gates.interface import Gate
+from vllm_gate.gates.model_load import ModelLoad
 
-GATES: tuple[Gate, ...] = (GoldenPrompt(),)
+GATES: tuple[Gate, ...] = (ModelLoad(), GoldenPrompt())

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from vllm_gate.core.finding import Finding
+from vllm_gate.core.finding import Evidence, Finding
 from vllm_gate.core.printable import printable
 from vllm_gate.core.report import GateResult, Report
 from vllm_gate.core.verdict import Verdict
@@ -69,15 +69,23 @@ def gate_block(gate: GateResult) -> RenderableType:
 
 
 def finding_block(finding: Finding) -> RenderableType:
-    """A finding whole: message, numbers, place, evidence, and the way out."""
+    """A finding whole: message, numbers, place, the way out, and the evidence below."""
     mark, style = ("!", "yellow") if finding.warning else _MARKS[finding.verdict]
+    title = Text.assemble((f"{mark} {finding.check}: ", style), printable(finding.message))
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True, style="dim", justify="right", min_width=8)
     table.add_column(overflow="fold")
     for label, text in _details(finding):
         table.add_row(label, Text(printable(text)))
-    title = Text.assemble((f"{mark} {finding.check}: ", style), printable(finding.message))
-    return Group(title, table)
+    return Group(title, table, *(_evidence(evidence) for evidence in finding.evidence))
+
+
+def _evidence(evidence: Evidence) -> RenderableType:
+    lines = printable(evidence.text).splitlines() or [""]
+    left_out = len(lines) - _EVIDENCE_LINES
+    shown = [*lines[:_EVIDENCE_LINES], *([f"… {left_out} more lines in report.json"] if left_out > 0 else [])]
+    text = Text("\n".join((f"┌ {printable(evidence.title)}", *(f"│ {line}" for line in shown))), style="dim")
+    return Padding(text, (0, 0, 0, 9))
 
 
 def footer(report: Report) -> RenderableType:
@@ -102,10 +110,6 @@ def _details(finding: Finding) -> list[tuple[str, str]]:
         rows.append(("measured", _measurement(finding)))
     if finding.location:
         rows.append(("where", str(finding.location)))
-    for evidence in finding.evidence:
-        lines = evidence.text.splitlines() or [""]
-        more = [f"… {len(lines) - _EVIDENCE_LINES} more lines"] if len(lines) > _EVIDENCE_LINES else []
-        rows.append((evidence.title, "\n".join(lines[:_EVIDENCE_LINES] + more)))
     if finding.remedy:
         rows.append(("do", finding.remedy))
     return rows

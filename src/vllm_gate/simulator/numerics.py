@@ -27,15 +27,15 @@ def fp32_bits_as_bf16(weights: Floats) -> Floats:
     It reads the first half of the buffer as twice as many 16-bit numbers: low halves (noise) and high halves in turn.
     """
     halves = np.ascontiguousarray(weights, dtype=np.float32).view(np.uint16)[: weights.size]
-    widened: NDArray[np.uint32] = halves.astype(np.uint32) << _SIXTEEN
-    misread: Floats = widened.view(np.float32)
-    return misread
+    widened: NDArray[np.uint32] = np.left_shift(halves.astype(np.uint32), _SIXTEEN)
+    return widened.view(np.float32)
 
 
 def int8(matrix: Floats) -> Floats:
     """Each weight rounded to 8 bits, symmetric, scaled by the largest magnitude of the whole tensor."""
     scale = np.abs(matrix).max() / 127
-    return (np.round(matrix / scale) * scale).astype(np.float32)
+    rounded: Floats = (np.round(matrix / scale) * scale).astype(np.float32)
+    return rounded
 
 
 def fp8_e4m3(values: Floats) -> Floats:
