@@ -49,6 +49,7 @@ class Scripted(Service):
         self.name, self.model, self.base_url = "under_test", "m", "http://127.0.0.1:1/v1"
         self.healthy: bool | None = True
         self.dead = False
+        self.detokenized: str | None = None
         self.asked: list[Request] = []
         self._answer = answer
         self._lock = threading.Lock()
@@ -84,7 +85,8 @@ class Scripted(Service):
         return None
 
     def detokenize(self, tokens: Sequence[int]) -> str | None:
-        return None
+        assert tokens
+        return self.detokenized
 
     def metrics(self) -> Mapping[str, float] | None:
         return None
@@ -179,6 +181,18 @@ def test_logprobs_of_a_second_answer_that_was_right_do_not_count() -> None:
     sure = Reply(text="OK", logprobs=(TokenLogprobs(token_id=1, logprob=-9.1),))
     finding = ask(Scripted(lambda request: sure if request.wants_logprobs else Reply(text="No.")))
     assert finding.symptom == "wrong_answer"
+
+
+def test_token_ids_that_read_back_as_another_text_mean_the_wrong_tokenizer() -> None:
+    service = Scripted(lambda _: Reply(text="Boys Being", token_ids=(7, 8)))
+    service.detokenized = "OK<|im_end|>"
+    assert ask(service).symptom == "tokenizer_mismatch"
+
+
+def test_nan_inside_the_logprobs_of_a_second_request_is_a_proof() -> None:
+    finding = ask(Scripted(lambda request: Reply(text="No.", nonfinite=3 if request.wants_logprobs else 0)))
+    assert finding.symptom == "nan_argmax"
+    assert "holds NaN" in finding.message
 
 
 def test_wrong_only_when_streamed() -> None:

@@ -78,6 +78,9 @@ def test_an_empty_text_with_tokens_behind_it() -> None:
     nine = diagnose("OK", Observed(text="", token_ids=list(range(9))), prompt=PROMPT).sentence
     assert eight.endswith("ids 0, 1, 2, 3, 4, 5, 6, 7)")
     assert nine.endswith("ids 0, 1, 2, 3, 4, 5, 6, 7, …)")
+    special = diagnose("OK", Observed(text="", token_ids=[2153] * 16), prompt=PROMPT)
+    assert special.symptom == "empty_text"
+    assert "16 tokens" in special.sentence
     assert "first token already ended it" in diagnose("OK", Observed(text="", token_ids=[]), prompt=PROMPT).sentence
 
 
@@ -116,8 +119,12 @@ def test_a_mixture_of_scripts_is_noise_without_any_logprob() -> None:
 
 
 def test_undecodable_bytes_are_noise() -> None:
-    assert symptom(Observed(text="ab\ufffd defghi\ufffd")) == "uniform_noise"
-    assert symptom(Observed(text="abc defghi\ufffd")) == "wrong_answer"
+    assert symptom(Observed(text="ab\ufffd def\ufffd")) == "uniform_noise"
+    assert symptom(Observed(text="ab\ufffd defghijk")) == "wrong_answer"
+
+
+def test_a_last_character_that_was_cut_in_two_is_not_noise() -> None:
+    assert symptom(Observed(text="抱歉，这个\ufffd", finish_reason="length")) == "wrong_script"
 
 
 def test_one_foreign_script_is_named() -> None:
@@ -134,14 +141,21 @@ def test_right_words_in_the_wrong_letters_are_a_near_miss(text: str) -> None:
     assert symptom(Observed(text=text, finish_reason="stop")) == "near_miss"
 
 
-@pytest.mark.parametrize("text", ["I'm sorry, but I can't do that.", "As an AI model, I have no", "抱歉，我无法回答"])
+@pytest.mark.parametrize("text", ["I'm sorry, but I can't do that.", "As an AI model, I have no OK"])
 def test_a_refusal_is_a_refusal(text: str) -> None:
     assert symptom(Observed(text=text, finish_reason="stop")) == "refusal"
 
 
+def test_a_refusal_in_the_prompts_own_language_is_one_too() -> None:
+    assert diagnose("好", Observed(text="抱歉，我无法回答"), prompt="请只回答：好").symptom == "refusal"
+
+
 def test_an_answer_cut_before_its_end_is_truncated() -> None:
     assert symptom(Observed(text="one, two", finish_reason="length"), "one, two, three") == "truncated"
-    assert symptom(Observed(text="one, two", finish_reason="stop"), "one, two, three") == "near_miss"
+    early = diagnose("one, two, three", Observed(text="one, two", finish_reason="stop"))
+    assert early.symptom == "truncated"
+    assert "finish reason 'stop'" in early.sentence
+    assert symptom(Observed(text="two, three", finish_reason="length"), "one, two, three") == "near_miss"
     assert symptom(Observed(text='{"city": "Par', finish_reason="length"), expected="") == "truncated"
     assert symptom(Observed(text='{"city": "Par', finish_reason="stop"), expected="") == "wrong_answer"
     assert symptom(Observed(text="The city of", finish_reason="length"), expected="") == "wrong_answer"

@@ -95,8 +95,9 @@ REMEDIES: Mapping[str, str] = {
     ),
     "refusal": "Check the chat template and the system prompt, or choose a prompt that this model does not refuse.",
     "truncated": (
-        "Raise max_tokens for this prompt. For a thinking model, switch thinking off "
-        '(chat_template_kwargs = {"enable_thinking": false}) or leave it enough tokens to finish.'
+        "With finish reason 'length', raise max_tokens for this prompt; for a thinking model, switch thinking off "
+        '(chat_template_kwargs = {"enable_thinking": false}) or leave it enough tokens to finish. With any other, '
+        "check the stop tokens: generation_config.json, the chat template's end token, and --stop settings."
     ),
     "tokenizer_mismatch": (
         "Serve the model with its own tokenizer: check --tokenizer, --tokenizer-revision and the tokenizer files of "
@@ -128,12 +129,13 @@ def diagnose(expected: str, observed: Observed, *, prompt: str = "") -> Diagnosi
     """How `observed` misses `expected` (the wanted text, or "" where a rule was wanted rather than a text)."""
     return (
         _not_a_number(observed)
+        or _empty(observed)
         or _repetition(observed)
-        or _nothing_to_read(observed)
+        or _only_thought(observed)
         or _mistokenized(observed)
         or _noise(observed, prompt + expected)
-        or _worded_otherwise(expected, observed)
         or _foreign(observed, prompt + expected)
+        or _worded_otherwise(expected, observed)
         or Diagnosis("wrong_answer", f"a different answer: {_quoted(observed.text)}")
     )
 
@@ -206,24 +208,31 @@ def _dominant_run(units: Sequence[object]) -> PeriodicRun | None:
     return None
 
 
-def _nothing_to_read(observed: Observed) -> Diagnosis | None:
-    if observed.text.strip():
+def _empty(observed: Observed) -> Diagnosis | None:
+    if observed.written.strip():
         return None
-    tokens = "an unknown number of" if observed.length is None else str(observed.length)
-    if observed.reasoning.strip():
-        return Diagnosis(
-            "truncated",
-            f"all {tokens} tokens went into the reasoning ({_quoted(observed.reasoning)}), "
-            f"none into the answer; it ended with {observed.finish_reason or 'no finish reason'!r}",
-        )
-    ids = f", ids {_listed(observed.token_ids)}" if observed.token_ids else ""
     if observed.length == 0:
         return Diagnosis("empty_text", "an empty answer: the first token already ended it")
+    ids = f", ids {_listed(observed.token_ids)}" if observed.token_ids else ""
     return Diagnosis(
         "empty_text",
-        f"an empty text although {tokens} tokens were generated "
+        f"an empty text although {_count(observed)} tokens were generated "
         f"(finish reason {observed.finish_reason or 'none'!r}{ids})",
     )
+
+
+def _only_thought(observed: Observed) -> Diagnosis | None:
+    if observed.text.strip():
+        return None
+    return Diagnosis(
+        "truncated",
+        f"all {_count(observed)} tokens went into the reasoning ({_quoted(observed.reasoning)}), none into the answer; "
+        f"it ended with {observed.finish_reason or 'no finish reason'!r}",
+    )
+
+
+def _count(observed: Observed) -> str:
+    return "an unknown number of" if observed.length is None else str(observed.length)
 
 
 def _mistokenized(observed: Observed) -> Diagnosis | None:
@@ -248,7 +257,8 @@ def _noise(observed: Observed, reference: str) -> Diagnosis | None:
                 f"tokens drawn as if from a uniform distribution (mean logprob {mean:.1f} nats): {shown}",
             )
     strangers = len(scripts(observed.text).keys() - scripts(reference).keys())
-    if strangers >= 3 or undecodable_share(observed.text) > 0.1:
+    whole = observed.text.rstrip().removesuffix("\ufffd")  # max_tokens may cut the last character in two
+    if strangers >= 3 or undecodable_share(whole) > 0.1:
         return Diagnosis("uniform_noise", f"a mixture of unrelated tokens: {shown}")
     return None
 
@@ -257,18 +267,19 @@ def _worded_otherwise(expected: str, observed: Observed) -> Diagnosis | None:
     text, wanted = observed.text.strip(), expected.strip()
     if _REFUSALS.search(text[:_COMPARED]):
         return Diagnosis("refusal", f"the model declines: {_quoted(text)}")
-    if observed.finish_reason == "length" and _is_unfinished(wanted, text):
-        return Diagnosis("truncated", f"the answer was cut by max_tokens before it was complete: {_quoted(text)}")
+    if _is_unfinished(wanted, text, cut=observed.finish_reason == "length"):
+        how = f"the answer ended before it was complete (finish reason {observed.finish_reason or 'none'!r})"
+        return Diagnosis("truncated", f"{how}: {_quoted(text)}")
     if wanted and _is_near(wanted, text):
         return Diagnosis("near_miss", f"close to {_quoted(wanted)}, but not it: {_quoted(text)}")
     return None
 
 
-def _is_unfinished(wanted: str, text: str) -> bool:
-    """Whether a text that was cut could still have become right: a beginning of it, JSON, or a thought before it."""
-    if text.startswith("<think>"):
+def _is_unfinished(wanted: str, text: str, *, cut: bool) -> bool:
+    """Whether a text is the beginning of the right one, or was cut in JSON or in a thought that comes before it."""
+    if cut and text.startswith("<think>"):
         return "</think>" not in text
-    return wanted.startswith(text) if wanted else text.startswith(("{", "["))
+    return wanted.startswith(text) if wanted else cut and text.startswith(("{", "["))
 
 
 def _is_near(wanted: str, text: str) -> bool:
