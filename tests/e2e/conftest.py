@@ -1,9 +1,8 @@
-"""Servers that several tests share: started on first use, never more than two at once."""
+"""Servers that tests share. On two cores no more than two are up: the healthy one, and one variant after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.e2e.lab.install import REPOSITORY, Lab
@@ -19,16 +18,18 @@ def lab() -> Lab:
 @pytest.fixture(scope="session")
 def healthy(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """TP=1, up for the whole run: the server under test, and the reference of the others."""
-    with serving(lab, _log(tmp_path_factory, "healthy-tp1")) as server:
+    with serving(lab, tmp_path_factory.mktemp("healthy") / "vllm.log") as server:
         yield server
 
 
-@pytest.fixture(scope="module")
-def faulty(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """TP=3 with the original fault."""
-    with serving(lab, _log(tmp_path_factory, "fp32-as-bf16-tp3"), tp=3, fault="fp32_as_bf16") as server:
+@pytest.fixture(scope="session")
+def variant(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The variant that a test is marked with; it takes the place of the one before."""
+    log = tmp_path_factory.mktemp("variant") / "vllm.log"
+    with serving(lab, log, tp=request.param.tp, fault=request.param.fault) as server:
         yield server
 
 
-def _log(factory: pytest.TempPathFactory, name: str) -> Path:
-    return factory.mktemp(name) / "vllm.log"
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one variant one after the other, so that each is started once."""
+    items.sort(key=lambda item: repr(item.callspec.params.get("variant")) if hasattr(item, "callspec") else "")

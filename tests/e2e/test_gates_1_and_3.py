@@ -6,7 +6,9 @@ from pathlib import Path
 
 from tests.e2e.gate import requests_served, run
 from tests.e2e.lab.serve import MODEL_NAME, Server
+from tests.e2e.variants import serves
 
+FAULTY = serves(3, "fp32_as_bf16")
 GATE_1 = "gate_1_model_load"
 GATE_3 = "gate_3_golden_prompt"
 PROBE_ALONE = {GATE_3: {"suite": ""}}
@@ -39,16 +41,17 @@ def test_its_startup_log_and_version_are_read(healthy: Server, tmp_path: Path) -
     assert "log" in " ".join((weights["message"], *(piece["kind"] for piece in weights["evidence"])))
 
 
-def test_the_original_fault_is_blocked_within_ten_requests(faulty: Server, tmp_path: Path) -> None:
-    before = requests_served(faulty)
+@FAULTY
+def test_the_original_fault_is_blocked_within_ten_requests(variant: Server, tmp_path: Path) -> None:
+    before = requests_served(variant)
 
-    outcome = run(faulty, tmp_path, gates="1,3", settings=PROBE_ALONE)
+    outcome = run(variant, tmp_path, gates="1,3", settings=PROBE_ALONE)
 
     assert outcome.exit_code == 1
     assert outcome.report["failed_gates"] == [GATE_3]
     probe, *_ = outcome.findings(GATE_3)
     assert probe["samples"] <= 10
-    assert requests_served(faulty) - before <= 10
+    assert requests_served(variant) - before <= 10
     assert probe["symptom"] == "nan_argmax"
     assert "16 × token id 0, the argmax of NaN logits, shown as an empty text" in probe["message"]
     assert "Out of range float values are not JSON compliant" in probe["message"]

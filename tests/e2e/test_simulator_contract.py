@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.e2e.lab.serve import MODEL_NAME, Server
+from tests.e2e.variants import serves
 from tests.simulator_contract.record import record
 from tests.simulator_contract.recordings import FAULTY, HEALTHY, departures, recorded
 
@@ -12,8 +13,9 @@ def test_a_healthy_server_answers_as_recorded(healthy: Server) -> None:
     _compare(healthy, HEALTHY)
 
 
-def test_a_server_with_nan_logits_answers_as_recorded(faulty: Server) -> None:
-    _compare(faulty, FAULTY)
+@serves(3, "fp32_as_bf16")
+def test_a_server_with_nan_logits_answers_as_recorded(variant: Server) -> None:
+    _compare(variant, FAULTY)
 
 
 def _compare(server: Server, recording: str) -> None:
