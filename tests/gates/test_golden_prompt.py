@@ -235,10 +235,13 @@ def test_http_500_is_a_failure_and_not_read_as_the_models_words() -> None:
     assert len(service.asked) <= 10
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 429])
-def test_a_request_that_the_server_refuses_proves_nothing(status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "symptom"),
+    [(400, "refused_request"), (401, "no_access"), (404, "refused_request"), (429, "refused_request")],
+)
+def test_a_request_that_the_server_refuses_proves_nothing(status: int, symptom: str) -> None:
     finding = ask(Scripted(lambda _: Refusal(status=status, message="no")))
-    assert (finding.verdict, finding.symptom) == (Verdict.ERROR, "refused_request")
+    assert (finding.verdict, finding.symptom) == (Verdict.ERROR, symptom)
     assert f"HTTP {status}" in finding.message
 
 
@@ -381,6 +384,22 @@ def test_a_suite_above_its_threshold_passes_with_the_wrong_case_named() -> None:
     (finding,) = ask_suite(Scripted(answer), *CASES, pass_rate_threshold=0.9)
     assert finding.verdict is Verdict.PASS
     assert finding.warning.startswith("1 wrong: ")
+
+
+def test_a_case_that_fails_inside_a_suite_that_passes_is_no_failure() -> None:
+    wrong = {**ANSWERS, "sum": "5"}
+    service = Scripted(lambda request: Reply(text=wrong[str(request.messages[0]["content"])]))
+    (finding,) = ask_suite(service, *CASES, pass_rate_threshold=0.6)
+    assert finding.verdict is Verdict.PASS
+
+
+def test_a_case_that_passes_inside_a_suite_that_fails_is_no_failure() -> None:
+    def answer(request: Request) -> Answer:
+        wrong = {**ANSWERS, "sum": "5", "color": "blue" if request.number != 5 else "green"}
+        return Reply(text=wrong[str(request.messages[0]["content"])])
+
+    (finding,) = ask_suite(Scripted(answer), *CASES, pass_rate_threshold=0.9)
+    assert finding.location == Location("golden.yaml", 7)
 
 
 def test_a_tool_call_that_was_cut_is_explained_by_its_rule() -> None:

@@ -53,7 +53,7 @@ class Clock:
     """Sleeping passes the time and is all that does."""
 
     def __init__(self) -> None:
-        self.time = 0.0
+        self.time = 100.0
 
     def now(self) -> float:
         return self.time
@@ -174,7 +174,7 @@ def test_a_server_that_starts_slowly_is_waited_for() -> None:
     told: list[tuple[str, int]] = []
 
     def healthy() -> bool:
-        if around.now() < 12:
+        if around.now() < 112:
             raise NoAnswer("connection refused", reason="refused")
         return True
 
@@ -213,7 +213,7 @@ def test_an_unreachable_server_is_an_error_that_says_what_was_tried(reason: str,
     assert "timeout_sec" in ready.remedy
     assert ready.location == Location("config.toml", 2)
     assert found["weights_load"].message == "not asked: the server never became ready"
-    assert around.now() == 5
+    assert around.now() == 105
 
 
 def test_a_loopback_address_that_answers_elsewhere_is_explained_while_waiting_and_at_the_end() -> None:
@@ -239,7 +239,7 @@ def test_what_no_waiting_cures_is_not_waited_for() -> None:
     around = context(service)
     ready = findings(around)["ready_endpoint"]
     assert (ready.verdict, ready.remedy) == (Verdict.ERROR, "check the certificate")
-    assert around.now() == 0
+    assert around.now() == 100
 
 
 def test_a_server_that_stays_unhealthy_fails() -> None:
@@ -247,6 +247,35 @@ def test_a_server_that_stays_unhealthy_fails() -> None:
     service.healthy = lambda: False
     ready = findings(context(service, timeout_sec=5))["ready_endpoint"]
     assert (ready.verdict, ready.symptom) == (Verdict.FAIL, "not_ready")
+
+
+def test_what_the_log_hints_at_is_told_when_the_time_is_up() -> None:
+    def refused() -> bool:
+        raise NoAnswer("connection refused", reason="refused")
+
+    service = Scripted()
+    service.healthy = refused
+    hint = "Failed to import from vllm._C_AVX2: /opt/vllm/_C_AVX2.abi3.so: undefined symbol: _ZNK3c1010TensorImpl"
+    ready = findings(context(service, [*["earlier"] * 30, hint], timeout_sec=2.5))["ready_endpoint"]
+    assert ready.verdict is Verdict.ERROR
+    assert "its log shows: vLLM's compiled extension does not fit the installed torch" in ready.message
+    assert "timeout_sec" in ready.remedy
+    assert ready.evidence[0].text == "\n".join(["earlier"] * 19 + [hint])
+
+
+def test_a_line_of_a_container_log_is_no_place_in_a_file() -> None:
+    def refused() -> bool:
+        raise NoAnswer("connection refused", reason="refused")
+
+    service = Scripted()
+    service.healthy = refused
+    around = context(service, [*["earlier"] * 30, *DIED_LOG, "later"])
+    config = replace(around.plan.services["under_test"], log="docker:vllm")
+    around = replace(around, plan=replace(around.plan, services={"under_test": config}))
+    ready = findings(around)["ready_endpoint"]
+    assert ready.location is None
+    assert ready.evidence[0].text == DIED_LOG[2]
+    assert ready.evidence[1].text == "\n".join(["earlier"] * 7 + [*DIED_LOG, "later"])
 
 
 def test_a_log_that_shows_a_death_ends_the_waiting_at_once_and_names_the_cause() -> None:
@@ -262,7 +291,7 @@ def test_a_log_that_shows_a_death_ends_the_waiting_at_once_and_names_the_cause()
     assert ready.symptom
     assert "ffmpeg" in ready.remedy.lower()
     assert ready.location == Location("vllm.log", 3)
-    assert around.now() == 0
+    assert around.now() == 100
 
 
 def test_a_server_that_answers_is_believed_over_an_old_death_in_its_log() -> None:
@@ -293,7 +322,7 @@ def test_a_gateway_that_lists_no_models_proves_its_model_by_answering() -> None:
     ("status", "verdict", "symptom"),
     [
         (404, Verdict.FAIL, "wrong_model"),
-        (401, Verdict.ERROR, "refused_request"),
+        (401, Verdict.ERROR, "no_access"),
         (500, Verdict.FAIL, "http_error"),
     ],
 )
@@ -303,6 +332,7 @@ def test_a_server_that_neither_lists_nor_answers_does_not_pass(status: int, verd
     service.answer = Refusal(status=status, message="no")
     ready = findings(context(service))["ready_endpoint"]
     assert (ready.verdict, ready.symptom) == (verdict, symptom)
+    assert f"HTTP {status}" in ready.message
 
 
 def test_weights_that_the_log_calls_uninitialised_fail_on_that_line() -> None:

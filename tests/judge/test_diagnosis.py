@@ -175,7 +175,9 @@ def test_special_tokens_that_only_one_reading_shows_are_no_mismatch() -> None:
 
 def test_http_errors_are_told_apart() -> None:
     assert diagnose_status(500, "boom").symptom == "http_error"
-    assert diagnose_status(401, "no key").symptom == "refused_request"
+    assert diagnose_status(404, "no such model").symptom == "refused_request"
+    assert diagnose_status(401, "no key").symptom == "no_access"
+    assert diagnose_status(403, "no key").symptom == "no_access"
     assert diagnose_status(400, "Out of range float values", nonfinite=True).symptom == "nan_argmax"
 
 

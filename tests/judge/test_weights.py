@@ -53,3 +53,10 @@ def test_a_healthy_log_has_none() -> None:
 def test_a_line_that_every_worker_repeats_counts_once() -> None:
     told = "(Worker_TP{} pid=1) Following weights were not initialized from checkpoint: {{'a'}}"
     assert len(weight_problems([told.format(rank) for rank in range(4)])) == 1
+
+
+def test_an_earlier_start_in_the_same_log_does_not_count() -> None:
+    bad = "ValueError: Following weights were not initialized from checkpoint: {'a'}"
+    start = "(APIServer pid=1) INFO 12-01 07:02:49 [api_utils.py:286] non-default args: {'model': '/m'}"
+    assert weight_problems([start, bad, start, *HEALTHY]) == ()
+    assert len(weight_problems([start, *HEALTHY, start, bad])) == 1

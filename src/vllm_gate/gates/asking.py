@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import TypeVar
 
-from vllm_gate.core.finding import Evidence, EvidenceKind
+from vllm_gate.core.finding import Evidence, EvidenceKind, Finding
+from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import CouldNotJudge
+from vllm_gate.judge.diagnosis import diagnose_status
 from vllm_gate.server.interface import Service
 from vllm_gate.server.reply import Answer, Refusal
 
@@ -52,6 +54,35 @@ def ask_all(
     finally:
         for _ in range(workers):
             todo.put(None)
+
+
+def one_token(service: Service) -> Answer | CouldNotJudge:
+    """One generated token; a model without a chat template is asked for a plain continuation."""
+    try:
+        answer = service.chat([{"role": "user", "content": "Hello"}], max_tokens=1)
+        if isinstance(answer, Refusal) and answer.status == 400:
+            return service.complete("Hello", max_tokens=1)
+        return answer
+    except CouldNotJudge as error:
+        return error
+
+
+def no_token(check: str, answer: Answer | CouldNotJudge) -> Finding:
+    """No token came: the server's own failure, or a request that it would not take."""
+    if isinstance(answer, Refusal):
+        diagnosis = diagnose_status(answer.status, answer.message)
+        return Finding(
+            check=check,
+            verdict=Verdict.FAIL if answer.status >= 500 else Verdict.ERROR,
+            symptom=diagnosis.symptom,
+            message=f"one token could not be generated: {diagnosis.sentence}",
+            evidence=(answer_evidence("what came back", answer),),
+            remedy=diagnosis.remedy,
+        )
+    hint = answer.hint if isinstance(answer, CouldNotJudge) else ""
+    return Finding(
+        check=check, verdict=Verdict.ERROR, symptom="no_answer", message=f"no token came: {answer}", remedy=hint
+    )
 
 
 def request_evidence(service: Service, title: str, body: Mapping[str, object]) -> Evidence:

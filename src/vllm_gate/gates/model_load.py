@@ -7,7 +7,6 @@ declared, or no log was given, there is less to compare: that passes, with a war
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -15,8 +14,7 @@ from functools import partial
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.finding import Evidence, EvidenceKind, Finding
 from vllm_gate.core.verdict import Verdict
-from vllm_gate.errors import CouldNotJudge
-from vllm_gate.gates.asking import answer_evidence
+from vllm_gate.gates.asking import answer_evidence, no_token, one_token
 from vllm_gate.gates.interface import Check, Context
 from vllm_gate.gates.questions import probe, suite
 from vllm_gate.gates.readiness import (
@@ -27,14 +25,13 @@ from vllm_gate.gates.readiness import (
     log_lines,
     log_location,
     look_around,
+    ready_endpoint,
 )
-from vllm_gate.judge.diagnosis import diagnose_status
 from vllm_gate.judge.quantization import agree, is_unquantized, kind_in_name
 from vllm_gate.judge.round_trip import SAMPLES, survives, survives_normalized
 from vllm_gate.judge.weights import weight_problems
 from vllm_gate.path.record import read_log
-from vllm_gate.server.interface import Service
-from vllm_gate.server.reply import Answer, Refusal, Reply
+from vllm_gate.server.reply import Reply
 
 CHECK_NAMES = ("ready_endpoint", "weights_load", "tokenizer_load", "quant_config_parse")
 
@@ -72,59 +69,6 @@ def _once_ready(
     yield readiness.refusal(check, state) if isinstance(state, NotReady) else ask(context, state)
 
 
-def _ready_endpoint(context: Context, ready: Ready) -> Finding:
-    """The configured model is served: by the server's own list, or where it has none by an answer in its name."""
-    service = context.under_test
-    context.facts["ready_after_s"] = round(ready.waited_s, 1)
-    if ready.cards is None:
-        return _answers_to_its_name(context, ready.unlisted)
-    card = next((card for card in ready.cards if card.id == service.model), None)
-    if card is None:
-        return _wrong_model(context, [card.id for card in ready.cards])
-    context.facts["max_model_len"] = card.max_model_len
-    window = f", up to {card.max_model_len} tokens" if card.max_model_len else ""
-    return Finding(
-        check="ready_endpoint",
-        verdict=Verdict.PASS,
-        message=f"{service.model} is served{window} (ready after {ready.waited_s:.0f} s)",
-    )
-
-
-def _wrong_model(context: Context, served: Sequence[str]) -> Finding:
-    wanted = context.under_test.model
-    near = difflib.get_close_matches(wanted, served, n=1, cutoff=0.3)
-    meant = f" (nearest: {near[0]!r})" if near else ""
-    return Finding(
-        check="ready_endpoint",
-        verdict=Verdict.FAIL,
-        symptom="wrong_model",
-        message=f"{wanted!r} is not served; the server has {', '.join(map(repr, served)) or 'no model'}{meant}",
-        measured=", ".join(served),
-        threshold=wanted,
-        location=context.plan.where("service.under_test.model"),
-        remedy=(
-            f"Set service.under_test.model to what is served, or start vLLM with --served-model-name {wanted}."
-            if served
-            else "Start the server with a model."
-        ),
-    )
-
-
-def _answers_to_its_name(context: Context, unlisted: CouldNotJudge | None) -> Finding:
-    service = context.under_test
-    answer = _one_token(service)
-    if isinstance(answer, Reply):
-        return Finding(
-            check="ready_endpoint",
-            verdict=Verdict.PASS,
-            message=f"the server answers as {service.model}",
-            warning=f"it does not list its models ({unlisted}), so only its answer shows that this one is served",
-        )
-    if isinstance(answer, Refusal) and answer.status == 404:
-        return _wrong_model(context, ())
-    return _no_token("ready_endpoint", answer)
-
-
 def _weights_load(context: Context, _: Ready) -> Finding:
     """Nothing uninitialised or skipped in the log, and one token can be generated."""
     lines = log_lines(context)
@@ -140,9 +84,9 @@ def _weights_load(context: Context, _: Ready) -> Finding:
             location=log_location(context, first.line_number),
             remedy="Serve a checkpoint that matches the architecture and this vLLM version, and load it whole.",
         )
-    answer = _one_token(context.under_test)
+    answer = one_token(context.under_test)
     if not isinstance(answer, Reply):
-        return _no_token("weights_load", answer)
+        return no_token("weights_load", answer)
     if not (answer.token_ids or answer.usage.completion_tokens or answer.text or answer.reasoning):
         return Finding(
             check="weights_load",
@@ -155,35 +99,6 @@ def _weights_load(context: Context, _: Ready) -> Finding:
         verdict=Verdict.PASS,
         message="one token was generated" + (f"; {len(lines)} log lines hold no weight problem" if lines else ""),
         warning="" if lines else f"skipped weights can't be seen: {_NO_LOG}",
-    )
-
-
-def _one_token(service: Service) -> Answer | CouldNotJudge:
-    """One generated token; a model without a chat template is asked for a plain continuation."""
-    try:
-        answer = service.chat([{"role": "user", "content": "Hello"}], max_tokens=1)
-        if isinstance(answer, Refusal) and answer.status == 400:
-            return service.complete("Hello", max_tokens=1)
-        return answer
-    except CouldNotJudge as error:
-        return error
-
-
-def _no_token(check: str, answer: Answer | CouldNotJudge) -> Finding:
-    """No token came: the server's own failure, or a request that it would not take."""
-    if isinstance(answer, Refusal):
-        diagnosis = diagnose_status(answer.status, answer.message)
-        return Finding(
-            check=check,
-            verdict=Verdict.FAIL if answer.status >= 500 else Verdict.ERROR,
-            symptom=diagnosis.symptom,
-            message=f"one token could not be generated: {diagnosis.sentence}",
-            evidence=(answer_evidence("what came back", answer),),
-            remedy=diagnosis.remedy,
-        )
-    hint = answer.hint if isinstance(answer, CouldNotJudge) else ""
-    return Finding(
-        check=check, verdict=Verdict.ERROR, symptom="no_answer", message=f"no token came: {answer}", remedy=hint
     )
 
 
@@ -304,7 +219,7 @@ def _observed_quantization(context: Context) -> str | None:
 
 
 _CHECKS: Mapping[str, Callable[[Context, Ready], Finding]] = {
-    "ready_endpoint": _ready_endpoint,
+    "ready_endpoint": ready_endpoint,
     "weights_load": _weights_load,
     "tokenizer_load": _tokenizer_load,
     "quant_config_parse": _quant_config_parse,

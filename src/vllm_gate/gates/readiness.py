@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,11 @@ from vllm_gate.advisories.startup import StartupDiagnosis, diagnose_startup
 from vllm_gate.core.finding import Evidence, EvidenceKind, Finding, Location
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import CouldNotJudge, NoAnswer
+from vllm_gate.gates.asking import no_token, one_token
 from vllm_gate.gates.interface import Context
 from vllm_gate.server.interface import ModelCard
 from vllm_gate.server.reach import accepts, default_gateway, inside_container, look_elsewhere
+from vllm_gate.server.reply import Refusal, Reply
 
 _POLL_S = 1.0
 _LOG_TAIL = 20
@@ -99,6 +102,57 @@ def log_location(context: Context, line_number: int) -> Location | None:
     return Location(path, line_number) if path and not path.startswith("docker:") else None
 
 
+def ready_endpoint(context: Context, ready: Ready) -> Finding:
+    """The configured model is served: by the server's own list, or where it has none by an answer in its name."""
+    service = context.under_test
+    context.facts["ready_after_s"] = round(ready.waited_s, 1)
+    if ready.cards is None:
+        return _answers_to_its_name(context, ready.unlisted)
+    card = next((card for card in ready.cards if card.id == service.model), None)
+    if card is None:
+        return _wrong_model(context, [card.id for card in ready.cards])
+    context.facts["max_model_len"] = card.max_model_len
+    window = f", up to {card.max_model_len} tokens" if card.max_model_len else ""
+    return Finding(
+        check="ready_endpoint",
+        verdict=Verdict.PASS,
+        message=f"{service.model} is served{window} (ready after {ready.waited_s:.0f} s)",
+    )
+
+
+def _wrong_model(context: Context, served: Sequence[str], said: str = "") -> Finding:
+    """`said` is the server's own word where it does not list its models."""
+    wanted = context.under_test.model
+    near = difflib.get_close_matches(wanted, served, n=1, cutoff=0.3)
+    meant = f" (nearest: {near[0]!r})" if near else ""
+    instead = said or f"the server has {', '.join(map(repr, served)) or 'no model'}{meant}"
+    return Finding(
+        check="ready_endpoint",
+        verdict=Verdict.FAIL,
+        symptom="wrong_model",
+        message=f"{wanted!r} is not served; {instead}",
+        measured=", ".join(served) or None,
+        threshold=wanted,
+        location=context.plan.where("service.under_test.model"),
+        remedy=f"Set service.under_test.model to what is served, or start vLLM with --served-model-name {wanted}.",
+    )
+
+
+def _answers_to_its_name(context: Context, unlisted: CouldNotJudge | None) -> Finding:
+    service = context.under_test
+    answer = one_token(service)
+    if isinstance(answer, Reply):
+        return Finding(
+            check="ready_endpoint",
+            verdict=Verdict.PASS,
+            message=f"the server answers as {service.model}",
+            warning=f"it does not list its models ({unlisted}), so only its answer shows that this one is served",
+        )
+    if isinstance(answer, Refusal) and answer.status == 404:
+        return _wrong_model(context, (), f"HTTP 404: {answer.message!r}")
+    return no_token("ready_endpoint", answer)
+
+
 def _wait(context: Context, elsewhere: Elsewhere) -> Ready | NotReady:
     service, limit = context.under_test, context.plan.gates.model_load.timeout_sec
     started = context.now()
@@ -115,7 +169,7 @@ def _wait(context: Context, elsewhere: Elsewhere) -> Ready | NotReady:
         if trap is None and answer is not None and answer.reason == "refused":
             trap = elsewhere(service.base_url)
         if waited >= limit or (answer is not None and answer.reason in _HOPELESS):
-            return _late(context, answer, waited, tries, trap or "")
+            return _late(context, answer, f"{waited:.0f} s ({tries} tries)", trap or "", death)
         context.progress(trap or f"waiting for {service.base_url}: {_short(answer)}", int(waited), int(limit), "s")
         context.sleep(min(_POLL_S, limit - waited))
 
@@ -155,28 +209,27 @@ def _died(context: Context, death: StartupDiagnosis) -> NotReady:
     )
 
 
-def _late(context: Context, answer: NoAnswer | None, waited: float, tries: int, trap: str) -> NotReady:
+def _late(
+    context: Context, answer: NoAnswer | None, waited: str, trap: str, suspected: StartupDiagnosis | None
+) -> NotReady:
     """The time is up. A server that answered "not healthy" was measured; one that never answered was not."""
-    service = context.under_test
-    tail = log_lines(context)[-_LOG_TAIL:]
-    evidence = (Evidence(EvidenceKind.LOG, "end of the server's log", "\n".join(tail)),) if tail else ()
+    url = context.under_test.base_url
     if answer is None:
-        return NotReady(
-            verdict=Verdict.FAIL,
-            symptom="not_ready",
-            message=f"{service.base_url} answers, but says after {waited:.0f} s that it is not healthy",
-            remedy="Read the end of the server's log: /health fails when the engine behind it has stopped.",
-            evidence=evidence,
-            location=context.plan.where("service.under_test.base_url"),
-        )
-    reason = _REASONS.get(answer.reason, "it could not be reached")
-    general = "" if answer.reason in _HOPELESS or trap else _UNREACHABLE
+        verdict, symptom = Verdict.FAIL, "not_ready"
+        message = f"{url} answers, but says after {waited} that it is not healthy"
+        remedies = ["Read the end of the server's log: /health fails when the engine behind it has stopped."]
+    else:
+        verdict, symptom = Verdict.ERROR, "unreachable"
+        reason = _REASONS.get(answer.reason, "it could not be reached")
+        message = f"no answer from {url} in {waited}, {reason}: {trap or answer}"
+        remedies = [answer.hint, "" if answer.reason in _HOPELESS or trap else _UNREACHABLE]
+    tail = log_lines(context)[-_LOG_TAIL:]
     return NotReady(
-        verdict=Verdict.ERROR,
-        symptom="unreachable",
-        message=f"no answer from {service.base_url} in {waited:.0f} s ({tries} tries), {reason}: {trap or answer}",
-        remedy=" ".join(filter(None, (answer.hint, general))) or _UNREACHABLE,
-        evidence=evidence,
+        verdict=verdict,
+        symptom=symptom,
+        message=message + (f"; its log shows: {suspected.cause}" if suspected else ""),
+        remedy=" ".join(filter(None, (suspected.remedy if suspected else "", *remedies))),
+        evidence=(Evidence(EvidenceKind.LOG, "end of the server's log", "\n".join(tail)),) if tail else (),
         location=context.plan.where("service.under_test.base_url"),
     )
 

@@ -112,6 +112,10 @@ REMEDIES: Mapping[str, str] = {
         "The server does not accept this request, which proves nothing about the model: correct the request, the key, "
         "or the server's options as its message says."
     ),
+    "no_access": (
+        "Set the service's key: `api_key_env` in config.toml names the environment variable that holds it, and a "
+        "workflow passes it on with `env:`."
+    ),
     "hang": (
         "Read the server's log: the engine accepted the request and did not finish it. Suspect a deadlock between "
         "tensor-parallel workers or a stuck scheduler; a py-spy dump of the engine process shows where it stands."
@@ -147,7 +151,7 @@ def diagnose_status(status: int, message: str, *, nonfinite: bool = False) -> Di
         return Diagnosis("nan_argmax", f"the logits are NaN: {said}")
     if status >= 500:
         return Diagnosis("http_error", said)
-    return Diagnosis("refused_request", said)
+    return Diagnosis("no_access" if status in (401, 403) else "refused_request", said)
 
 
 def diagnose_hang(message: str) -> Diagnosis:

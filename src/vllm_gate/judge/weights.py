@@ -45,10 +45,18 @@ _RULES = tuple(
 )
 
 
+_NEW_START = re.compile(r"\bnon-default args: ")
+
+
 def weight_problems(lines: Iterable[str]) -> tuple[WeightProblem, ...]:
-    """Every line that tells of dummy, uninitialised or skipped weights, each wording once (workers repeat it)."""
+    """Every line that tells of dummy, uninitialised or skipped weights, each wording once (workers repeat it).
+
+    Only the last start in the log counts: a restarted container writes on into the same log.
+    """
     found: dict[str, WeightProblem] = {}
     for number, line in enumerate(lines, start=1):
+        if _NEW_START.search(line):
+            found.clear()
         for rule, symptom, meaning in _RULES:
             if hit := rule.search(line):
                 found.setdefault(hit.group(), WeightProblem(symptom, meaning, line.strip(), number))
