@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vllm_gate.advisories.startup import StartupDiagnosis, diagnose_startup
 from vllm_gate.core.finding import Evidence, EvidenceKind, Finding, Location
@@ -29,28 +29,11 @@ class Ready:
     unlisted: CouldNotJudge | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NotReady:
-    """The server died, or did not become ready in time."""
+    """The server died, or did not become ready in time: the whole story, as a finding."""
 
-    verdict: Verdict
-    symptom: str
-    message: str
-    remedy: str
-    evidence: tuple[Evidence, ...] = ()
-    location: Location | None = None
-
-    def finding(self, check: str) -> Finding:
-        """The whole story, as the answer of `check`."""
-        return Finding(
-            check=check,
-            verdict=self.verdict,
-            symptom=self.symptom,
-            message=self.message,
-            remedy=self.remedy,
-            evidence=self.evidence,
-            location=self.location,
-        )
+    finding: Finding
 
 
 Elsewhere = Callable[[str], str]
@@ -81,13 +64,13 @@ class Readiness:
         """Why `check` can't be asked: in full for the first one, in short for the others."""
         if not self._told:
             self._told = True
-            return state.finding(check)
+            return replace(state.finding, check=check)
         return Finding(
             check=check,
             verdict=Verdict.ERROR,
             symptom="not_ready",
             message="not asked: the server never became ready",
-            remedy=state.remedy,
+            remedy=state.finding.remedy,
         )
 
 
@@ -165,11 +148,11 @@ def _wait(context: Context, elsewhere: Elsewhere) -> Ready | NotReady:
             return Ready(waited, answer.cards, answer.unlisted)
         death = diagnose_startup(log_lines(context))
         if death is not None and death.died:
-            return _died(context, death)
+            return NotReady(_died(context, death))
         if trap is None and answer is not None and answer.reason == "refused":
             trap = elsewhere(service.base_url)
         if waited >= limit or (answer is not None and answer.reason in _HOPELESS):
-            return _late(context, answer, f"{waited:.0f} s ({tries} tries)", trap or "", death)
+            return NotReady(_late(context, answer, f"{waited:.0f} s ({tries} tries)", trap or "", death))
         context.progress(trap or f"waiting for {service.base_url}: {_short(answer)}", int(waited), int(limit), "s")
         context.sleep(min(_POLL_S, limit - waited))
 
@@ -193,10 +176,11 @@ def _ask(context: Context) -> _Answering | NoAnswer | None:
         return _Answering(None, error)
 
 
-def _died(context: Context, death: StartupDiagnosis) -> NotReady:
+def _died(context: Context, death: StartupDiagnosis) -> Finding:
     lines = log_lines(context)
     first = max(death.line_number - _LOG_TAIL // 2, 0)
-    return NotReady(
+    return Finding(
+        check="ready_endpoint",
         verdict=Verdict.FAIL,
         symptom=death.name,
         message=f"the server died while starting: {death.cause}",
@@ -211,7 +195,7 @@ def _died(context: Context, death: StartupDiagnosis) -> NotReady:
 
 def _late(
     context: Context, answer: NoAnswer | None, waited: str, trap: str, suspected: StartupDiagnosis | None
-) -> NotReady:
+) -> Finding:
     """The time is up. A server that answered "not healthy" was measured; one that never answered was not."""
     url = context.under_test.base_url
     if answer is None:
@@ -224,7 +208,8 @@ def _late(
         message = f"no answer from {url} in {waited}, {reason}: {trap or answer}"
         remedies = [answer.hint, "" if answer.reason in _HOPELESS or trap else _UNREACHABLE]
     tail = log_lines(context)[-_LOG_TAIL:]
-    return NotReady(
+    return Finding(
+        check="ready_endpoint",
         verdict=verdict,
         symptom=symptom,
         message=message + (f"; its log shows: {suspected.cause}" if suspected else ""),
