@@ -88,7 +88,7 @@ def no_token(check: str, answer: Answer | CouldNotJudge) -> Finding:
 def request_evidence(service: Service, title: str, body: Mapping[str, object]) -> Evidence:
     """The request as a JSON body that can be sent again."""
     whole = {"model": service.model, **body}
-    return Evidence(EvidenceKind.REQUEST, title, json.dumps(whole, ensure_ascii=False, indent=1))
+    return Evidence(EvidenceKind.REQUEST, title, json.dumps(whole, ensure_ascii=False))
 
 
 def answer_evidence(title: str, answer: Answer | CouldNotJudge) -> Evidence:
