@@ -32,6 +32,9 @@ SETTINGS_CASES = [
     ("[1, 4]", "4", "13:7", ["a list", "write [4]"]),
     ("[1, 4]", "[0]", "13:31", ["too small", "at least 1"]),
     ('"expected_output": "OK"', '"expected_output": " "', "18:7", ["blank"]),
+    ('"expected_output": "OK"', '"expected_output": "\\ud800"', "18:7", ["surrogate"]),
+    ('"expected_output": "OK"', '"expected_output": "\\ud800"', "18:7", ["surrogate"]),
+    ('"timeout_sec": 300', '"timeout_sec": ' + "9" * 5000, "6:22", ["too many digits"]),
     ('"expected_output": "OK"', '"expected_output": 1', "18:7", ["1 (a number)", "a text"]),
     ('"max_tokens": 16', '"max_tokens": 0', "19:7", ["too small", "at least 1"]),
     ('"temperature": 0', '"temperature": 3', "20:7", ["too large", "at most 2"]),
@@ -52,6 +55,13 @@ CONFIG_CASES = [
     ('"http://127.0.0.1:8000/v1"', '"http://me:secret@127.0.0.1/v1"', "2:1", ["user or password", "api_key_env"]),
     ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1/v1?key=1"', "2:1", ["must end with its path"]),
     ('"http://127.0.0.1:8000/v1"', "8000", "2:1", ["8000 (a number)", "a text"]),
+    ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1:8000/v1 "', "2:1", ["no address"]),
+    ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1/v1/chat/completions"', "2:1", ["leave that part out"]),
+    ('"https://your-alert-endpoint/hook"', '"https://"', "24:1", ["no address"]),
+    ("parallelism_tp = 4", "parallelism_tp = " + "9" * 5000, "1:1", ["too many digits"]),
+    ("parallelism_tp = 4", "parallelism_tp = " + "[" * 200 + "]" * 200, "14:117", ["too deeply"]),
+    ("parallelism_tp = 4", "a." * 500 + "b = 1", "14:199", ["too deeply"]),
+    ('api_key_env = "VLLM_LOCAL_KEY"', 'api_key_env = "sk-0123"', "4:1", ["name the variable"]),
     ('base_url = "http', 'baseurl = "http', "2:1", ["did you mean 'base_url'"]),
     ('base_url = "http://127.0.0.1:8000/v1"\n', "", "1:10", ["'base_url' is missing"]),
     ('model = "nvidia/Qwen3.6-27B-NVFP4"\n', "", "1:10", ["'model' is missing"]),
@@ -64,7 +74,7 @@ CONFIG_CASES = [
     ("parallelism_tp = 4", "paralelism_tp = 4", "14:1", ["did you mean 'parallelism_tp'"]),
     ("fusion_allreduce_rms = true", "fusion_allreduce_rms = yes", "17:24", ["invalid value"]),
     ("auto_rollback = true", 'auto_rollback = "true"', "23:1", ["true without quotes"]),
-    ("auto_rollback = true", "auto_rollback = true\nauto_rollback = false", "24:22", ["cannot overwrite"]),
+    ("auto_rollback = true", "auto_rollback = true\nauto_rollback = false", "24:22", ["stands twice"]),
     ("notify_webhook =", 'format = "teams"\nnotify_webhook =', "24:1", ["not allowed", "dingtalk"]),
     ("notify_webhook =", 'notify_webhook_env = "HOOK"\nnotify_webhook =', "24:1", ["once, not twice"]),
     ('api_key_env = "VLLM_LOCAL_KEY"', 'api = "antropic"', "4:1", ["did you mean 'anthropic'"]),
@@ -73,7 +83,9 @@ CONFIG_CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "place", "words"), SETTINGS_CASES, ids=[case[1] for case in SETTINGS_CASES])
+@pytest.mark.parametrize(
+    ("old", "new", "place", "words"), SETTINGS_CASES, ids=[case[1][:60] for case in SETTINGS_CASES]
+)
 def test_a_broken_settings_file(old: str, new: str, place: str, words: list[str]) -> None:
     plan, errors, _ = examined(settings=change(SETTINGS, old, new))
     assert plan is None
@@ -82,13 +94,59 @@ def test_a_broken_settings_file(old: str, new: str, place: str, words: list[str]
     assert any(all(word in error for word in words) for error in told), told
 
 
-@pytest.mark.parametrize(("old", "new", "place", "words"), CONFIG_CASES, ids=[case[1] for case in CONFIG_CASES])
+@pytest.mark.parametrize(("old", "new", "place", "words"), CONFIG_CASES, ids=[case[1][:60] for case in CONFIG_CASES])
 def test_a_broken_config_file(old: str, new: str, place: str, words: list[str]) -> None:
     plan, errors, _ = examined(config=change(CONFIG, old, new))
     assert plan is None
     told = [error for error in errors if error.startswith(f"config.toml:{place}: error: ")]
     assert told, errors
     assert any(all(word in error for word in words) for error in told), told
+
+
+def test_no_message_repeats_what_may_be_a_secret() -> None:
+    config = """
+[service.under_test]
+base_url = "ftp://me:hunter2@host/v1"
+model = "m"
+api_key_env = "sk-hunter2"
+[service.baseline]
+base_url = "https://me:hunter2@host:99999/v1?key=hunter2"
+model = "m"
+api_key = "hunter2"
+[rollback]
+notify_webhook = "hooks.example/hunter2"
+notify_webhook_env = "https://hooks.example/hunter2"
+"""
+    _, errors, warnings = examined(config=config)
+    assert len(errors) >= 7
+    assert "hunter2" not in "".join(errors + warnings)
+
+
+def test_a_key_can_steer_no_terminal() -> None:
+    _, errors, _ = examined(settings='{"gate\\u001b[31m\\n": 1}')
+    assert all("\x1b" not in error and "\n" not in error for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("service:\n\tunder_test: x", "2:1", "cannot start any token"),
+        ("a: 1\n---\nb: 2", "2:1", "expected a single document"),
+        ("a: 1\na: 2", "2:1", "twice (first on line 1)"),
+        ("a:\n  b: !!int x", "2:6", "put it in quotes"),
+        ("a: !!timestamp x", "1:4", "put it in quotes"),
+        ("a: 2026-13-01", "1:4", "put it in quotes"),
+        ("a: \x07", "1:4", "control character"),
+        ("a: !!python/object:os.system x", "1:4", "could not determine a constructor"),
+        ("a: &a [*a]", "1:4", "too large or too deep"),
+        ("? [a]\n: 1", "1:3", "a key must be a plain text"),
+        ("# nothing", "1:1", "nothing but comments"),
+        ("a: {b: .nan}", "1:5", "finite"),
+    ],
+)
+def test_a_broken_yaml_file(text: str, place: str, words: str) -> None:
+    _, errors, _ = examined(settings=text, names=("settings.yaml", "config.toml"))
+    assert any(error.startswith(f"settings.yaml:{place}: error") and words in error for error in errors), errors
 
 
 def test_every_problem_of_both_files_is_told_at_once() -> None:

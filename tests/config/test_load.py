@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import tomllib
 
 import pytest
@@ -12,8 +13,8 @@ from jsonschema import Draft202012Validator
 from tests.config.example import CONFIG, SETTINGS, examined
 
 from vllm_gate.config import plan as plans
-from vllm_gate.config.document import Source, parse
-from vllm_gate.config.load import Sources, decode, load, suite_path
+from vllm_gate.config.document import Source, parse, walk
+from vllm_gate.config.load import Sources, decode, examine, load, suite_path
 from vllm_gate.config.plan import Plan
 from vllm_gate.config.schema import load_schema
 from vllm_gate.core.finding import Location
@@ -115,8 +116,6 @@ def test_places_in_toml(route: tuple[str | int, ...], place: tuple[int, int]) ->
 
 
 def test_every_value_of_a_toml_file_has_a_place() -> None:
-    from vllm_gate.config.document import walk
-
     for text in (TOML_PLACES, CONFIG):
         document = parse(Source("x.toml", text))
         assert {route for route, _ in walk(document.values) if route} <= set(document.places)
@@ -144,16 +143,42 @@ def test_whole_numbers_and_fractions_mix_as_json_allows() -> None:
     assert type(plan.gates.model_load.timeout_sec) is float
 
 
-def test_unset_variables_and_dead_conditions_are_warnings() -> None:
+def test_whole_numbers_in_lists_and_in_the_matrix_stay_whole() -> None:
+    plan = loaded(settings=SETTINGS.replace("[1, 4]", "[1.0, 4e0]"), config=CONFIG.replace("= 4", "= 4.0"))
+    assert [str(size) for size in plan.gates.numerical.compare_tp_variants] == ["1", "4"]
+    assert str(plan.matrix["parallelism_tp"]) == "4"
+
+
+def test_unset_variables_dead_conditions_and_missing_services_are_warnings() -> None:
     off = SETTINGS.replace(
         '"gate_3_golden_prompt": {\n      "enabled": true', '"gate_3_golden_prompt": {"enabled": false'
     )
     plan, errors, warnings = examined(settings=off, environ={"TAOTOKEN_API_KEY": "k"})
     assert plan
     assert errors == []
-    assert [warning.partition(": warning")[0] for warning in warnings] == ["config.toml:4:1", "settings.json:36:5"]
+    assert [warning.partition(": warning")[0] for warning in warnings] == [
+        "config.toml:4:1",
+        "settings.json:13:31",
+        "settings.json:36:5",
+    ]
     assert "VLLM_LOCAL_KEY is not set" in warnings[0]
-    assert "can never match" in warnings[1]
+    assert "add [service.tp.1]" in warnings[1]
+    assert "can never match" in warnings[2]
+
+
+def test_a_comparison_without_a_baseline_is_a_warning_at_its_gate() -> None:
+    alone = '[service.under_test]\nbase_url = "http://h/v1"\nmodel = "m"\n'
+    plan, _, warnings = examined(config=alone)
+    assert plan
+    told = [warning for warning in warnings if "add [service.baseline]" in warning]
+    assert [warning.partition(": warning")[0] for warning in told] == ["settings.json:8:5", "settings.json:29:5"]
+
+
+def test_a_run_that_would_ask_nothing_is_a_warning() -> None:
+    plan, errors, warnings = examined(settings='{"gate_config": {"gate_3_golden_prompt": {"enabled": false}}}')
+    assert plan
+    assert errors == []
+    assert any("every gate is switched off" in warning for warning in warnings)
 
 
 def test_an_empty_variable_is_an_unset_one() -> None:
@@ -171,8 +196,19 @@ def test_load_raises_one_error_that_lists_them_all() -> None:
 
 
 def test_text_that_is_not_utf_8_names_the_line() -> None:
-    with pytest.raises(FileProblem, match=r"s\.json:2: not UTF-8 text \(byte 0xff\)"):
+    with pytest.raises(FileProblem, match=r"s\.json:2:1: not UTF-8 text \(byte 0xff\)"):
         decode("s.json", b"{\n\xff}")
+
+
+@given(st.binary(max_size=20))
+def test_any_bytes_become_text_or_are_told_with_a_place(content: bytes) -> None:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        with pytest.raises(FileProblem, match=r"^s\.json:\d+:\d+: not UTF-8"):
+            decode("s.json", content)
+    else:
+        assert decode("s.json", content).text.encode() == content
 
 
 def test_the_path_of_the_suite_is_read_even_from_a_broken_file() -> None:
@@ -231,6 +267,12 @@ cases:
 """
 
 
+def test_a_schema_in_a_suite_may_refer_to_itself() -> None:
+    schema = "{$defs: {n: {type: integer}}, properties: {a: {$ref: '#/$defs/n'}, $ref: {type: string}}}"
+    (first, _) = loaded(suite=SUITE.replace("{contains: Paris}", f"{{json_schema: {schema}}}")).golden_cases
+    assert first.expect.value["properties"]["a"] == {"$ref": "#/$defs/n"}
+
+
 def test_a_suite_becomes_cases_with_their_places() -> None:
     first, second = loaded(suite=SUITE).golden_cases
     assert first.messages == ({"role": "user", "content": "What is the capital of France?"},)
@@ -248,6 +290,17 @@ def test_a_suite_becomes_cases_with_their_places() -> None:
         ("{contains: Paris}", "{json_schema: {type: 7}}", "4:14", "not a JSON Schema"),
         ("{contains: Paris}", "{tool_call: {name: f}}", "4:14", "has no tools"),
         ("{contains: Paris}", "{}", "4:5", "at least 1"),
+        ("{contains: Paris}", "{regex: 'a{99999999999}'}", "4:14", "not a regular expression"),
+        ("{contains: Paris}", "{json_schema: {$ref: 'http://h/x'}}", "4:14", "other documents are not fetched"),
+        ("{contains: Paris}", "{json_schema: {items: {$ref: '#/$defs/a'}}}", "4:14", "nothing in this schema"),
+        ("{contains: Paris}", "{exact: yes}", "4:14", "put it in double quotes"),
+        ("{contains: Paris}", "{exact: 2026-12-01}", "4:14", "2026-12-01 (a date)"),
+        (
+            "expect: {contains: Paris}",
+            "tools: [{type: function, function: {name: weather}}]\n    expect: {tool_call: {name: wether}}",
+            "5:14",
+            "did you mean 'weather'",
+        ),
         ("id: sum", "id: capital", "5:5", "taken by the case at golden.yaml:2:5"),
         ("id: sum", "id: 'a b'", "5:5", "not of the form"),
         ("    prompt: What is the capital of France?\n", "", "2:5", "exactly one of 'prompt' or 'messages'"),
@@ -260,6 +313,15 @@ def test_a_broken_suite(old: str, new: str, place: str, words: str) -> None:
     plan, errors, _ = examined(suite=SUITE.replace(old, new))
     assert plan is None
     assert any(error.startswith(f"golden.yaml:{place}: error") and words in error for error in errors), errors
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=40), st.sampled_from(["s.json", "s.toml", "s.yaml", "s"]))
+def test_every_problem_of_any_text_has_a_place(text: str, name: str) -> None:
+    source = Source(name, text)
+    _, diagnostics = examine(Sources(settings=source, config=source, suite=source), {}, [])
+    assert diagnostics
+    assert all(re.match(r"s[.a-z]*:\d+:\d+: (error|warning): ", str(diagnostic)) for diagnostic in diagnostics)
 
 
 @settings(max_examples=150, deadline=None)
@@ -291,6 +353,4 @@ def test_any_edit_of_a_toml_file_loads_or_is_told(at: int, cut: int, insert: str
     if document.values is None:
         assert document.problems
     else:
-        from vllm_gate.config.document import walk
-
         assert {route for route, _ in walk(document.values) if route} <= set(document.places)

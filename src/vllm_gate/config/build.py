@@ -44,7 +44,7 @@ def build_plan(
             long_context=_typed(LongContextSettings, gates.get("gate_4_long_context")),
             shadow_canary=_typed(ShadowCanarySettings, gates.get("gate_5_shadow_canary")),
         ),
-        matrix=dict(config.get("matrix", {})),
+        matrix={key: _whole(value) for key, value in config.get("matrix", {}).items()},
         conditions=tuple(settings.get("rollback_conditions", ())),
         rollback=_rollback(config.get("rollback", {}), environ),
         golden_cases=cases,
@@ -61,19 +61,16 @@ def _typed(kind: type[Settings], values: Mapping[str, Any] | None) -> Settings:
     converted = {}
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name in values:
-            value = values[field.name]
-            # JSON has one kind of number: 16.0 is a whole one, and 1 a fraction where one is wanted.
-            whole, fraction = field.type == "int", field.type == "float"
-            converted[field.name] = (
-                int(value)
-                if whole
-                else float(value)
-                if fraction
-                else tuple(value)
-                if isinstance(value, list)
-                else value
-            )
+            value = _whole(values[field.name])
+            converted[field.name] = float(value) if field.type == "float" else value
     return kind(**converted)
+
+
+def _whole(value: Any) -> Any:
+    """`value` with whole numbers as such, since 16.0 is one in JSON, and lists as tuples."""
+    if isinstance(value, list):
+        return tuple(map(_whole, value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _services(services: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, ServiceConfig]:

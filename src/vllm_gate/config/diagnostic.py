@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vllm_gate.core.finding import Location
+from vllm_gate.core.printable import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,8 @@ class Diagnostic:
 
     def __str__(self) -> str:
         kind = "warning" if self.warning else "error"
-        return f"{self.location}: {kind}: {f'{self.key}: ' if self.key else ''}{self.message}"
+        line = f"{self.location}: {kind}: {f'{self.key}: ' if self.key else ''}{self.message}"
+        return printable(line, one_line=True)
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from vllm_gate.config.diagnostic import Diagnostic
@@ -13,6 +15,8 @@ from vllm_gate.config.parse_toml import parse_toml
 from vllm_gate.config.parse_yaml import parse_yaml
 from vllm_gate.config.syntax import Duplicate, Parsed, Route, SyntaxProblem
 from vllm_gate.core.finding import Location
+
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,11 @@ def parse(source: Source) -> Document:
         return _broken(source, (1, 1), f"a mapping of keys is expected, not {describe(values)}")
     problems = [_twice(document, duplicate) for duplicate in duplicates]
     problems += [
+        document.problem(route, "half a surrogate pair (\\uD800 to \\uDFFF) is no character; remove it")
+        for route, value in walk(values)
+        if any(isinstance(text, str) and _HALF_A_PAIR.search(text) for text in (value, *route[-1:]))
+    ]
+    problems += [
         document.problem(route, f"{value} is not a number that can be compared; write a finite one")
         for route, value in walk(values)
         if isinstance(value, float) and not math.isfinite(value)
@@ -93,6 +102,8 @@ def describe(value: Any) -> str:
     if isinstance(value, str):
         shown = value if len(value) <= 60 else value[:60] + "…"
         return f'"{shown}" (a text)'
+    if isinstance(value, date):
+        return f"{value} (a date)"
     return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else repr(value)
 
 

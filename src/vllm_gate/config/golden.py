@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
-from vllm_gate.config.diagnostic import Diagnostic, in_order
-from vllm_gate.config.document import Document, Source, parse
+from vllm_gate.config.diagnostic import Diagnostic, in_order, nearest
+from vllm_gate.config.document import Document, Source, parse, walk
 from vllm_gate.config.schema import violations
 from vllm_gate.core.finding import Location
 
@@ -70,18 +73,44 @@ def _semantic(document: Document) -> Iterator[Diagnostic]:
             first = document.locate(("cases", seen[fields["id"]], "id"))
             yield document.problem((*route, "id"), f"{fields['id']!r} is taken by the case at {first}; ids are unique")
         seen.setdefault(fields["id"], index)
-        expect = fields["expect"]
-        if "regex" in expect:
+        ((kind, value),) = fields["expect"].items()
+        if message := _not_usable(kind, value, fields.get("tools", [])):
+            yield document.problem((*route, "expect", kind), message)
+
+
+def _not_usable(kind: str, value: Any, tools: Sequence[Mapping[str, Any]]) -> str:
+    """Why no answer could ever be held against this expectation; "" when one can."""
+    if kind == "regex":
+        return _regex_problem(value)
+    if kind == "json_schema":
+        return _json_schema_problem(value)
+    if kind == "tool_call":
+        names = [str(tool["function"].get("name")) for tool in tools if isinstance(tool.get("function"), dict)]
+        if not names:
+            return "a tool call is expected, but the case has no tools"
+        if value["name"] not in names:
+            return f"{value['name']!r} is none of the case's tools{nearest(value['name'], names)}"
+    return ""
+
+
+def _regex_problem(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError) as error:
+        return f"not a regular expression: {error}"
+    return ""
+
+
+def _json_schema_problem(schema: Mapping[str, Any]) -> str:
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        return f"not a JSON Schema: {error.message}"
+    resolver = Registry().resolver_with_root(DRAFT202012.create_resource(schema))
+    for route, reference in walk(schema):
+        if route[-1:] == ("$ref",) and isinstance(reference, str):
             try:
-                re.compile(expect["regex"])
-            except re.error as error:
-                yield document.problem((*route, "expect", "regex"), f"not a regular expression: {error}")
-        if "json_schema" in expect:
-            try:
-                Draft202012Validator.check_schema(expect["json_schema"])
-            except SchemaError as error:
-                yield document.problem((*route, "expect", "json_schema"), f"not a JSON Schema: {error.message}")
-        if "tool_call" in expect and not fields.get("tools"):
-            yield document.problem(
-                (*route, "expect", "tool_call"), "a tool call is expected, but the case has no tools"
-            )
+                resolver.lookup(reference)
+            except (Unresolvable, ValueError):
+                return f"nothing in this schema is at the $ref {reference!r}; other documents are not fetched"
+    return ""

@@ -6,13 +6,12 @@ import re
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
-from vllm_gate.config.syntax import Duplicate, Parsed, Route, SyntaxProblem
+from vllm_gate.config.syntax import DEEPEST, Duplicate, Lines, Parsed, Route, SyntaxProblem
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORD = re.compile(r"[A-Za-z-]\w*")
 _WORDS = {"true": True, "false": False, "null": None}
-_DEEPEST = 100
 
 
 def parse_json(text: str) -> Parsed:
@@ -28,12 +27,13 @@ def parse_json(text: str) -> Parsed:
 class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
+        self._place = Lines(text).place
         self.places: dict[Route, tuple[int, int]] = {}
         self.duplicates: list[Duplicate] = []
 
     def value(self, at: int, route: Route) -> tuple[Any, int]:
         """The value that starts at `at`, and where it ends."""
-        if len(route) > _DEEPEST:
+        if len(route) > DEEPEST:
             self.fail(at, "nested too deeply to be a configuration")
         start = self.text[at : at + 1]
         if start == "{":
@@ -43,11 +43,17 @@ class _Scanner:
         if start == '"':
             return self._string(at)
         if number := _NUMBER.match(self.text, at):
-            return (float if number[1] or number[2] else int)(number[0]), number.end()
+            return self._number(number), number.end()
         word = _WORD.match(self.text, at)
         if not (word and word[0] in _WORDS):
             self.fail(at, self._not_a_value(at, word[0] if word else start))
         return _WORDS[word[0]], word.end()
+
+    def _number(self, number: re.Match[str]) -> int | float:
+        try:
+            return (float if number[1] or number[2] else int)(number[0])
+        except ValueError:  # Python bounds the digits of a whole number
+            self.fail(number.start(), "the number has too many digits")
 
     def _mapping(self, at: int, route: Route) -> tuple[dict[str, Any], int]:
         values: dict[str, Any] = {}
@@ -117,9 +123,6 @@ class _Scanner:
         """The next place that is not blank."""
         blank = _BLANK.match(self.text, at)
         return blank.end() if blank else at
-
-    def _place(self, at: int) -> tuple[int, int]:
-        return self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
 
     def fail(self, at: int, message: str) -> NoReturn:
         """Raises SyntaxProblem."""

@@ -7,7 +7,7 @@ import tomllib
 from collections import Counter
 from typing import NoReturn
 
-from vllm_gate.config.syntax import Parsed, Route, SyntaxProblem
+from vllm_gate.config.syntax import DEEPEST, Lines, Parsed, Route, SyntaxProblem
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TUPLE = re.compile(r"\((?:'[^']*',? ?)+\)")
@@ -28,6 +28,8 @@ def parse_toml(text: str) -> Parsed:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         _explain(text, str(error))
+    except ValueError:  # Python bounds the digits of a whole number, and does not tell where it stopped
+        raise SyntaxProblem("a number in this file has too many digits", 1, 1) from None
     return values, _Places(text).read(), []
 
 
@@ -38,6 +40,8 @@ def _explain(text: str, message: str) -> NoReturn:
     else:
         line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
     words = _TUPLE.sub(lambda keys: ".".join(re.findall(r"'([^']*)'", keys[0])), _PLACE.sub("", message))
+    if words == "Cannot overwrite a value":
+        words = "the key of this value stands twice; keep one of them"
     raise SyntaxProblem(f"{words[:1].lower()}{words[1:]}", line, column)
 
 
@@ -46,6 +50,7 @@ class _Places:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._place = Lines(text).place
         self._at = 0
         self._places: dict[Route, tuple[int, int]] = {}
         self._tables: Counter[Route] = Counter()
@@ -80,6 +85,7 @@ class _Places:
         route = table
         while key := _KEY.match(self._text, self._at):
             route = self._inside((*route, _unquoted(key[1])))
+            self._check_depth(route)
             self._places.setdefault(route, self._place(key.start(1)))
             self._at = key.end()
             if not self._text.startswith(".", self._at):
@@ -94,6 +100,7 @@ class _Places:
 
     def _value(self, route: Route) -> None:
         self._skip()
+        self._check_depth(route)
         if self._text.startswith("[", self._at):
             self._list(route)
         elif self._text.startswith("{", self._at):
@@ -126,6 +133,10 @@ class _Places:
                 return
         self._at += 1
 
+    def _check_depth(self, route: Route) -> None:
+        if len(route) > DEEPEST:
+            raise SyntaxProblem("nested too deeply to be a configuration", *self._place(self._at))
+
     def _comma(self) -> None:
         self._skip()
         if self._text.startswith(",", self._at):
@@ -136,9 +147,6 @@ class _Places:
         if blank := _BLANK.match(self._text, self._at):
             self._at = blank.end()
         return self._at < len(self._text)
-
-    def _place(self, at: int) -> tuple[int, int]:
-        return self._text.count("\n", 0, at) + 1, at - self._text.rfind("\n", 0, at)
 
 
 def _unquoted(key: str) -> str:

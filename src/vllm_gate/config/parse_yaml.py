@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from vllm_gate.config.syntax import Duplicate, Parsed, Route, SyntaxProblem
+from vllm_gate.config.syntax import DEEPEST, Duplicate, Lines, Parsed, Route, SyntaxProblem
 
 _MOST_NODES = 20_000  # aliases let a short text grow without bound
 
@@ -23,13 +23,10 @@ def parse_yaml(text: str) -> Parsed:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise SyntaxProblem(error.problem or error.context or "not valid YAML", *place) from None
-    except yaml.YAMLError as error:
-        raise SyntaxProblem(str(error).splitlines()[0], 1, 1) from None
-    except ValueError as error:
-        if isinstance(error, SyntaxProblem):
-            raise
-        raise SyntaxProblem(f"a value can't be read: {error}", 1, 1) from None
+        raise SyntaxProblem(_words(error), *place) from None
+    except yaml.reader.ReaderError as error:
+        place = Lines(text).place(error.position)
+        raise SyntaxProblem("a control character is not allowed here; remove it", *place) from None
 
 
 class _Reader:
@@ -42,13 +39,18 @@ class _Reader:
     def read(self, node: yaml.Node, route: Route) -> Any:
         """The value of `node`; fills `places` and `duplicates` on the way."""
         self._nodes += 1
-        if self._nodes > _MOST_NODES:
-            raise SyntaxProblem("too large to be a configuration", *_place(node))
+        if self._nodes > _MOST_NODES or len(route) > DEEPEST:
+            raise SyntaxProblem("too large or too deep to be a configuration", *_place(node))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, route)
         if isinstance(node, yaml.SequenceNode):
             return [self._item(item, (*route, index)) for index, item in enumerate(node.value)]
-        return self._loader.construct_object(node)
+        try:
+            return self._loader.construct_object(node)
+        except (ValueError, LookupError, AttributeError) as error:  # whatever PyYAML's own conversions run into
+            raise SyntaxProblem(
+                f"{node.value[:60]!r} can't be read as a value; put it in quotes", *_place(node)
+            ) from error
 
     def _mapping(self, node: yaml.MappingNode, route: Route) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -65,6 +67,12 @@ class _Reader:
     def _item(self, node: yaml.Node, route: Route) -> Any:
         self.places[route] = _place(node)
         return self.read(node, route)
+
+
+def _words(error: yaml.MarkedYAMLError) -> str:
+    """PyYAML's problem; some of them only go on with what the context began."""
+    problem, context = error.problem or "not valid YAML", error.context or ""
+    return f"{context} {problem}" if problem.startswith("but ") else problem
 
 
 def _place(node: yaml.Node) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import date
 from importlib.resources import files
 from typing import Any
 
@@ -21,6 +22,7 @@ _TYPES = {
     "array": "a list",
     "object": "a mapping",
 }
+_VARIABLE = "^[A-Za-z_][A-Za-z0-9_]*$"
 _NUMERIC = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 
 
@@ -75,7 +77,7 @@ def _sentence(error: ValidationError) -> str:
         case "minLength":
             return "the text is empty; write something, or leave the key out"
         case "pattern":
-            return f"{said} {_not_of_the_form(str(limit))}"
+            return _not_of_the_form(said, str(limit))
         case "oneOf":
             choices = " or ".join(repr(option["required"][0]) for option in limit)
             return f"exactly one of {choices} is needed"
@@ -88,6 +90,8 @@ def _unquote(instance: Any, wanted: Any) -> str:
         return f"; write {instance.strip()} without quotes"
     if wanted == "boolean" and str(instance).lower() in ("true", "false"):
         return f"; write {str(instance).lower()} without quotes"
+    if wanted == "string" and isinstance(instance, bool | int | float | date):
+        return "; put it in double quotes"
     if wanted == "array" and not isinstance(instance, dict):
         return f"; write [{json.dumps(instance)}]"
     return ""
@@ -97,12 +101,15 @@ def _expected(types: Any) -> str:
     return " or ".join(_TYPES.get(name, name) for name in ([types] if isinstance(types, str) else types))
 
 
-def _not_of_the_form(pattern: str) -> str:
+def _not_of_the_form(said: str, pattern: str) -> str:
+    """Neither an address nor what stands where a variable's name belongs is repeated: either may hold a secret."""
     if pattern.startswith("^https?://"):
-        return "is no address; write http://HOST:PORT/v1 or https://HOST/…"
+        return "this is no address; write http://HOST:PORT/v1 or https://HOST/…"
+    if pattern == _VARIABLE:
+        return "this is not the name of an environment variable; name the variable, and keep the secret in it"
     if pattern == r"\S":
-        return "is blank, so any blank answer would match it; write what is expected"
-    return f"is not of the form {pattern}"
+        return f"{said} is blank, so any blank answer would match it; write what is expected"
+    return f"{said} is not of the form {pattern}"
 
 
 def _unknown(error: ValidationError) -> list[str]:
