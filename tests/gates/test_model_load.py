@@ -143,9 +143,15 @@ def context(
     )
 
 
-def findings(around: Context, elsewhere: str = "") -> dict[str, Finding]:
+def nowhere(base_url: str) -> str:
+    """What `readiness.look_around` says when the address is not the container trap."""
+    assert base_url == "http://127.0.0.1:8000/v1"
+    return ""
+
+
+def findings(around: Context, elsewhere: Callable[[str], str] = nowhere) -> dict[str, Finding]:
     """What the gate found, by check."""
-    gate = ModelLoad(elsewhere=lambda _: elsewhere)
+    gate = ModelLoad(elsewhere=elsewhere)
     return {finding.check: finding for check in gate.checks(around.plan) for finding in check.ask(around)}
 
 
@@ -224,10 +230,27 @@ def test_a_loopback_address_that_answers_elsewhere_is_explained_while_waiting_an
     service, told = Scripted(), []
     service.healthy = refused
     around = replace(context(service, timeout_sec=3), progress=lambda message, *_: told.append(message))
-    ready = findings(around, elsewhere=trap)["ready_endpoint"]
+    looked: list[str] = []
+
+    def elsewhere(base_url: str) -> str:
+        looked.append(base_url)
+        return trap
+
+    ready = findings(around, elsewhere)["ready_endpoint"]
+    assert looked == ["http://127.0.0.1:8000/v1"]
     assert told == [trap] * 3
     assert trap in ready.message
     assert ready.remedy == "is the server up?"
+
+
+def test_only_a_refusal_is_looked_for_elsewhere() -> None:
+    def unresolved() -> bool:
+        raise NoAnswer("the host name does not resolve", reason="dns")
+
+    service = Scripted()
+    service.healthy = unresolved
+    found = findings(context(service, timeout_sec=2), lambda _: pytest.fail("looked elsewhere"))
+    assert "the host name does not resolve" in found["ready_endpoint"].message
 
 
 def test_what_no_waiting_cures_is_not_waited_for() -> None:
@@ -307,6 +330,15 @@ def test_a_wrong_model_lists_what_is_served_and_the_nearest() -> None:
         "'org/model-8B' is not served; the server has 'zzz', 'org/model-8b-instruct' (nearest: 'org/model-8b-instruct')"
     )
     assert ready.location == Location("config.toml", 3)
+
+
+def test_a_served_model_is_told_with_its_window_where_that_is_known() -> None:
+    service = Scripted()
+    known = findings(context(service))["ready_endpoint"]
+    service.cards = (ModelCard(id=MODEL),)
+    unknown = findings(context(service))["ready_endpoint"]
+    assert known.message == "org/model-8B is served, up to 8192 tokens (ready after 0 s)"
+    assert unknown.message == "org/model-8B is served (ready after 0 s)"
 
 
 def test_a_gateway_that_lists_no_models_proves_its_model_by_answering() -> None:
