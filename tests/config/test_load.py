@@ -255,6 +255,32 @@ def test_schema_and_plan_agree_on_keys_and_defaults(record: type, gate: str) -> 
     assert {key: value["default"] for key, value in properties.items()} == defaults
 
 
+def test_schema_and_plan_agree_on_the_defaults_of_services_and_rollback() -> None:
+    schema = load_schema("config.schema.json")
+    service = {field.name: field.default for field in dataclasses.fields(plans.ServiceConfig)}
+    assert set(service) == {*schema["$defs"]["service"]["properties"], "name", "api_key"}
+    for key, value in schema["$defs"]["service"]["properties"].items():
+        assert value.get("default", "") == service[key]
+    rollback = schema["properties"]["rollback"]["properties"]
+    written = {key: value["default"] for key, value in rollback.items() if "default" in value}
+    assert plans.RollbackSettings() == plans.RollbackSettings(webhook_format=written.pop("format"), **written)
+    assert set(written) == {"auto_rollback", "workflow", "ref", "on_pull_request"}
+
+
+def test_the_webhook_may_come_from_the_environment() -> None:
+    config = CONFIG.replace(
+        'notify_webhook = "https://your-alert-endpoint/hook"',
+        'notify_webhook_env = "HOOK"\nwebhook_secret_env = "SIGN"\nformat = "slack"\nworkflow = "back.yml"',
+    )
+    rollback = loaded(config=config, environ={"HOOK": "https://hooks.example/T0", "SIGN": "s"}).rollback
+    assert rollback.notify_webhook == Secret("https://hooks.example/T0")
+    assert rollback.webhook_secret == Secret("s")
+    assert (rollback.webhook_format, rollback.workflow, rollback.auto_rollback) == ("slack", "back.yml", True)
+    _, _, warnings = examined(config=config)
+    assert any("nobody is told of a rollback" in warning for warning in warnings)
+    assert any("the webhook is not signed" in warning for warning in warnings)
+
+
 SUITE = """\
 cases:
   - id: capital
