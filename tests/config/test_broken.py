@@ -29,6 +29,8 @@ SETTINGS_CASES = [
     ('"ready_endpoint"]', '"ready_endpont"]', "5:74", ["did you mean 'ready_endpoint'"]),
     ('"ready_endpoint"]', '"weights_load"]', "5:7", ["twice"]),
     ("[1, 4]", "[1, 4.5]", "13:34", ["4.5", "whole number"]),
+    ("[1, 4]", '[1, 4], "prompts": 200', "13:38", ["max_prompts must be at least as large"]),
+    ("[1, 4]", '[1, 4], "prompts": 40, "max_prompts": 39', "13:53", ["max_prompts must be at least as large"]),
     ("[1, 4]", "4", "13:7", ["a list", "write [4]"]),
     ("[1, 4]", "[0]", "13:31", ["too small", "at least 1"]),
     ('"expected_output": "OK"', '"expected_output": " "', "18:7", ["blank"]),
@@ -51,7 +53,7 @@ SETTINGS_CASES = [
 
 CONFIG_CASES = [
     ('"http://127.0.0.1:8000/v1"', '"127.0.0.1:8000/v1"', "2:1", ["no address", "http://HOST:PORT/v1"]),
-    ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1:80000/v1"', "2:1", ["no address", "ort"]),
+    ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1:80000/v1"', "2:1", ["host or port", "http://HOST:PORT"]),
     ('"http://127.0.0.1:8000/v1"', '"http://me:secret@127.0.0.1/v1"', "2:1", ["user or password", "api_key_env"]),
     ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1/v1?key=1"', "2:1", ["must end with its path"]),
     ('"http://127.0.0.1:8000/v1"', "8000", "2:1", ["8000 (a number)", "a text"]),
@@ -113,12 +115,21 @@ api_key_env = "sk-hunter2"
 base_url = "https://me:hunter2@host:99999/v1?key=hunter2"
 model = "m"
 api_key = "hunter2"
+[service.tp.1]
+base_url = "https://me:hunter2/v1"
+model = "m"
+[service.tp.2]
+base_url = "https://me:hunter2@host/v1"
+model = "m"
+[service.tp.4]
+base_url = "https://host/v1?key=hunter2"
+model = "m"
 [rollback]
 notify_webhook = "hooks.example/hunter2"
 notify_webhook_env = "https://hooks.example/hunter2"
 """
     _, errors, warnings = examined(config=config)
-    assert len(errors) >= 7
+    assert len(errors) >= 9
     assert "hunter2" not in "".join(errors + warnings)
 
 

@@ -166,6 +166,14 @@ def test_unset_variables_dead_conditions_and_missing_services_are_warnings() -> 
     assert "can never match" in warnings[2]
 
 
+def test_a_size_with_a_service_of_its_own_or_the_declared_one_is_no_warning() -> None:
+    more = '\n[service.tp.1]\nsnapshot = "tp1.snapshot"\n'
+    assert not any("[service.tp." in warning for warning in examined(config=CONFIG + more)[2])
+    undeclared = CONFIG.replace("parallelism_tp = 4\n", "") + more
+    told = [warning for warning in examined(config=undeclared)[2] if "[service.tp." in warning]
+    assert [warning.partition(": warning")[0] for warning in told] == ["settings.json:13:34"]
+
+
 def test_a_comparison_without_a_baseline_is_a_warning_at_its_gate() -> None:
     alone = '[service.under_test]\nbase_url = "http://h/v1"\nmodel = "m"\n'
     plan, _, warnings = examined(config=alone)
@@ -183,6 +191,21 @@ def test_a_run_that_would_ask_nothing_is_a_warning() -> None:
 
 def test_an_empty_variable_is_an_unset_one() -> None:
     assert loaded(environ={"VLLM_LOCAL_KEY": ""}).services["under_test"].api_key is None
+
+
+def test_blanks_around_a_key_in_the_environment_are_no_part_of_it() -> None:
+    services = loaded(environ={"VLLM_LOCAL_KEY": "key\n", "TAOTOKEN_API_KEY": " \n"}).services
+    assert services["under_test"].api_key == Secret("key")
+    assert services["baseline"].api_key is None
+
+
+def test_a_variable_that_holds_no_address_is_refused_without_repeating_it() -> None:
+    config = CONFIG.replace('notify_webhook = "https://your-alert-endpoint/hook"', 'notify_webhook_env = "HOOK"')
+    plan, errors, _ = examined(config=config, environ={"HOOK": "hooks.example/hunter2"})
+    assert plan is None
+    assert errors == [
+        "config.toml:24:1: error: rollback.notify_webhook_env: the variable named here holds no http(s) address"
+    ]
 
 
 def test_load_raises_one_error_that_lists_them_all() -> None:

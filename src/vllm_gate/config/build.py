@@ -83,10 +83,10 @@ def _services(services: Mapping[str, Any], environ: Mapping[str, str]) -> dict[s
 
 
 def _rollback(values: Mapping[str, Any], environ: Mapping[str, str]) -> RollbackSettings:
-    address = values.get("notify_webhook") or environ.get(values.get("notify_webhook_env", ""), "")
+    address = values.get("notify_webhook")
     direct = ("auto_rollback", "workflow", "ref", "on_pull_request")
     return RollbackSettings(
-        notify_webhook=Secret(address) if address else None,
+        notify_webhook=Secret(address) if address else _secret(environ, values.get("notify_webhook_env", "")),
         webhook_format=values.get("format", RollbackSettings().webhook_format),
         webhook_secret=_secret(environ, values.get("webhook_secret_env", "")),
         **{key: values[key] for key in direct if key in values},
@@ -94,5 +94,6 @@ def _rollback(values: Mapping[str, Any], environ: Mapping[str, str]) -> Rollback
 
 
 def _secret(environ: Mapping[str, str], variable: str) -> Secret | None:
-    value = environ.get(variable, "") if variable else ""
+    # Blanks around it, mostly a newline from `echo`, would make the HTTP header that carries it invalid.
+    value = environ.get(variable, "").strip() if variable else ""
     return Secret(value) if value else None

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from vllm_gate.config.diagnostic import Diagnostic, nearest
 from vllm_gate.config.document import Document
+from vllm_gate.config.plan import NumericalSettings
 from vllm_gate.config.syntax import Route
 
 
@@ -27,7 +28,8 @@ def settings_problems(settings: Document, known: frozenset[str]) -> Iterator[Dia
     if gates and not any(map(_asked, map(partial(_mapping, gates), gates))):
         yield settings.problem(("gate_config",), "every gate is switched off, so a run proves nothing", warning=True)
     numerical = _mapping(gates, "gate_2_numerical")
-    first, most = numerical.get("prompts", 32), numerical.get("max_prompts", 128)
+    defaults = NumericalSettings()
+    first, most = numerical.get("prompts", defaults.prompts), numerical.get("max_prompts", defaults.max_prompts)
     if isinstance(first, int) and isinstance(most, int) and most < first:
         route = ("gate_config", "gate_2_numerical", "max_prompts" if "max_prompts" in numerical else "prompts")
         yield settings.problem(route, "max_prompts must be at least as large as prompts")
@@ -61,7 +63,7 @@ def reference_problems(settings: Document, config: Document) -> Iterator[Diagnos
     sizes = numerical.get("compare_tp_variants") if _asked(numerical) else None
     own = _mapping(config.values, "matrix").get("parallelism_tp")
     for index, size in enumerate(sizes if isinstance(sizes, list) else []):
-        if size != own and str(size) not in _mapping(services, "tp"):
+        if isinstance(size, int) and size != own and str(size) not in _mapping(services, "tp"):
             route = ("gate_config", "gate_2_numerical", "compare_tp_variants", index)
             message = f"no service runs at this size; add [service.tp.{size}] with base_url or snapshot"
             yield settings.problem(route, message, warning=True)
@@ -77,6 +79,9 @@ def config_problems(config: Document, environ: Mapping[str, str]) -> Iterator[Di
     rollback = _mapping(config.values, "rollback")
     if "notify_webhook" in rollback and "notify_webhook_env" in rollback:
         yield config.problem(("rollback", "notify_webhook_env"), "give the webhook's address once, not twice")
+    address = environ.get(str(rollback.get("notify_webhook_env")), "").strip()
+    if address and not address.startswith(("http://", "https://")):
+        yield config.problem(("rollback", "notify_webhook_env"), "the variable named here holds no http(s) address")
     yield from _unset(config, ("rollback", "notify_webhook_env"), rollback, environ, "nobody is told of a rollback")
     yield from _unset(config, ("rollback", "webhook_secret_env"), rollback, environ, "the webhook is not signed")
 
@@ -85,7 +90,7 @@ def _unset(
     config: Document, route: Route, table: Mapping[str, Any], environ: Mapping[str, str], consequence: str
 ) -> Iterator[Diagnostic]:
     variable = table.get(str(route[-1]))
-    if isinstance(variable, str) and variable and not environ.get(variable):
+    if isinstance(variable, str) and variable and not environ.get(variable, "").strip():
         # In another form it may be the secret itself, put here by mistake.
         name = f"variable {variable}" if variable.isupper() and variable.isidentifier() else "variable named here"
         yield config.problem(route, f"the {name} is not set; {consequence}", warning=True)
@@ -115,11 +120,11 @@ def _address_problems(config: Document, route: Route, address: str) -> Iterator[
     try:
         parts = urlsplit(address)
         usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError as error:
-        yield config.problem(route, f"this is no address: {error}")
-        return
+    except ValueError:  # its words may repeat a password
+        usable = False
     if not usable:
-        yield config.problem(route, "this is no address; write http://HOST:PORT/v1 or https://HOST/…")
+        yield config.problem(route, "host or port of this address can't be read; write http://HOST:PORT/v1")
+        return
     if parts.username or parts.password:
         yield config.problem(route, "an address must not hold a user or password; use api_key_env")
     if parts.path.rstrip("/").endswith(("/completions", "/messages", "/models")):
