@@ -64,6 +64,8 @@ CONFIG_CASES = [
     ("parallelism_tp = 4", "parallelism_tp = " + "[" * 200 + "]" * 200, "14:117", ["too deeply"]),
     ("parallelism_tp = 4", "a." * 500 + "b = 1", "14:199", ["too deeply"]),
     ('api_key_env = "VLLM_LOCAL_KEY"', 'api_key_env = "sk-0123"', "4:1", ["name the variable"]),
+    ('"http://127.0.0.1:8000/v1"', '"http://127.0.0.1/v1#top"', "2:1", ["must end with its path"]),
+    ("[matrix]", '[service.tp.2]\ntimeout_sec = 9\n[matrix]', "11:13", ["'base_url' (live) or 'snapshot'"]),
     ('base_url = "http', 'baseurl = "http', "2:1", ["did you mean 'base_url'"]),
     ('base_url = "http://127.0.0.1:8000/v1"\n', "", "1:10", ["'base_url' is missing"]),
     ('model = "nvidia/Qwen3.6-27B-NVFP4"\n', "", "1:10", ["'model' is missing"]),
@@ -180,6 +182,7 @@ def test_every_problem_of_both_files_is_told_at_once() -> None:
         ("[]", "a list"),
         ("7", "7 (a number)"),
         ("{", "double quotes"),
+        ('{"gate_config": {}} x', "nothing may follow"),
         ("\x00", "value"),
     ],
 )

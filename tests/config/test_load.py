@@ -69,6 +69,14 @@ def test_places_of_keys_and_of_their_nearest_ancestor() -> None:
     assert plan.where("nothing.like.it") is None
 
 
+def test_a_place_that_is_not_in_the_file_is_that_of_its_nearest_ancestor() -> None:
+    assert parse(Source("x.toml", "\n[a]\nb = 1")).locate(("a", "c", 0)) == Location("x.toml", 2, 2)
+
+
+def test_as_many_prompts_as_the_most_is_no_problem() -> None:
+    loaded(settings=SETTINGS.replace("[1, 4]", '[1, 4], "prompts": 50, "max_prompts": 50'))
+
+
 TOML_PLACES = """\
 # a comment with [brackets] and key = value
 title = "a # that is no comment" # one that is
@@ -312,6 +320,7 @@ cases:
   - id: sum
     messages: [{role: user, content: What is 2+2}]
     max_tokens: 4
+    temperature: 0.5
     expect: {one_of: ["4", four]}
 """
 
@@ -327,6 +336,7 @@ def test_a_suite_becomes_cases_with_their_places() -> None:
     assert first.messages == ({"role": "user", "content": "What is the capital of France?"},)
     assert (first.expect.kind, first.expect.value, first.max_tokens) == ("contains", "Paris", 64)
     assert first.location == Location("golden.yaml", 2, 5)
+    assert (first.options, second.options) == ({}, {"temperature": 0.5})
     assert (second.expect.kind, second.expect.value, second.max_tokens) == ("one_of", ("4", "four"), 4)
 
 
