@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources import files
-from typing import Any
 
 from vllm_gate.errors import CouldNotJudge, UnusableAnswer
 from vllm_gate.gates.asking import ask_all
@@ -27,10 +27,11 @@ MOST_TOKENS = 2000
 
 
 class NonFiniteError(CouldNotJudge):
-    """A server's answer proves NaN or infinity. Carries the refusal or the reply that does."""
+    """A server's answer proves NaN or infinity. Carries whose it is, and the refusal or reply that does."""
 
-    def __init__(self, message: str, answer: Answer) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, service: str, answer: Answer) -> None:
+        super().__init__(f"{service}: {message}")
+        self.service = service
         self.answer = answer
 
 
@@ -62,24 +63,41 @@ class Tracer:
 
     def continuations(self, prompts: Sequence[tuple[str, Sequence[int] | str]], length: int) -> list[Trace]:
         """Greedy continuations of `length` tokens, with the distribution at each generated token."""
-        return self._each("continuations", [lambda p=prompt: self._continue(*p, length) for prompt in prompts])
+        return self._each("continuations", [partial(self._continue, *prompt, length) for prompt in prompts])
 
     def scores(self, traces: Sequence[Trace], *, concurrency: int | None = None) -> list[Trace]:
         """The same traces with `forced` filled: the distribution at every token of each continuation."""
-        asks = [lambda t=trace: self._score(t) for trace in traces]
-        return self._each("scored texts", asks, concurrency)
+        return self._each("scored texts", [partial(self._score, trace) for trace in traces], concurrency)
+
+    def read(self, texts: Sequence[tuple[str, str]]) -> list[Trace]:
+        """Given texts as this service tokenises them, with its probability of each token after the first."""
+        return self._each("read texts", [partial(self._read, *text) for text in texts])
+
+    def reread(self, traces: Sequence[Trace]) -> list[Trace]:
+        """The same token ids as another service's `read`, with this service's probabilities."""
+        return self._each("read texts", [partial(self._reread, trace) for trace in traces])
+
+    def _read(self, text_id: str, text: str) -> Trace:
+        reply = self._ask(text, 1, "prompt_logprobs", top=1)
+        if reply.prompt_token_ids is None:
+            self.can.note(f"{self.service.name} gives no token ids, so perplexity can't be compared")
+            return Trace(prompt_id=text_id, token_ids=(), start=0)
+        trace = Trace(prompt_id=text_id, token_ids=reply.prompt_token_ids, start=1)
+        return self._with_forced(trace, reply)
+
+    def _reread(self, trace: Trace) -> Trace:
+        return self._with_forced(trace, self._ask(list(trace.token_ids), 1, "prompt_logprobs", top=1))
 
     def _continue(self, prompt_id: str, prompt: Sequence[int] | str, length: int) -> Trace:
-        reply = self._ask(lambda k: dict(prompt=prompt, max_tokens=length, logprobs=k))
+        reply = self._ask(prompt, length, "logprobs")
         if reply.logprobs is None and self.can.logprobs:
             self.can.logprobs = False
             self.can.note(f"{self.service.name} gives no logprobs, so its distributions can't be compared")
-        if reply.token_ids is None or reply.prompt_token_ids is None:
-            if isinstance(prompt, str):
-                self.can.note(f"{self.service.name} gives no token ids, so texts can't be lined up token by token")
-                return Trace(prompt_id=prompt_id, token_ids=(), start=0)
-        ids = tuple(reply.prompt_token_ids or prompt)  # type: ignore[arg-type]
-        generated = tuple(reply.token_ids or ())
+        ids = reply.prompt_token_ids or (None if isinstance(prompt, str) else tuple(prompt))
+        if ids is None or reply.token_ids is None:
+            self.can.note(f"{self.service.name} gives no token ids, so texts can't be lined up token by token")
+            return Trace(prompt_id=prompt_id, token_ids=(), start=0)
+        generated = reply.token_ids
         return Trace(
             prompt_id=prompt_id,
             token_ids=ids + generated,
@@ -91,8 +109,11 @@ class Tracer:
         if not self.can.prompt_logprobs or not trace.continuation:
             return trace
         ids = list(trace.token_ids[:MOST_TOKENS])
-        reply = self._ask(lambda k: dict(prompt=ids, max_tokens=1, prompt_logprobs=k))
-        positions = reply.prompt_logprobs
+        reply = self._ask(ids, 1, "prompt_logprobs")
+        return self._with_forced(trace, reply)
+
+    def _with_forced(self, trace: Trace, reply: Reply) -> Trace:
+        positions, ids = reply.prompt_logprobs, trace.token_ids[:MOST_TOKENS]
         if positions is None:
             self.can.prompt_logprobs = False
             self.can.note(f"{self.service.name} gives no prompt logprobs, so only its own decoding can be compared")
@@ -101,38 +122,37 @@ class Tracer:
             raise UnusableAnswer(f"{self.service.name} scored {len(positions)} of {len(ids)} tokens")
         return replace(trace, forced=self._packed(positions[trace.start :], ids[trace.start :]))
 
-    def _ask(self, fields: Callable[[int], dict[str, Any]]) -> Reply:
-        """One completion; a server that caps k is asked again with less. Raises NonFiniteError on proof of NaN."""
+    def _ask(self, prompt: str | Sequence[int], max_tokens: int, logprobs: str, top: int | None = None) -> Reply:
+        """One completion with top-k `logprobs` (the field's name); a server that caps k is asked again with less.
+
+        Raises NonFiniteError on proof of NaN.
+        """
         while True:
-            body = fields(self.can.k)
-            prompt, max_tokens = body.pop("prompt"), body.pop("max_tokens")
             self._sent += 1
-            answer = self.service.complete(
-                prompt, max_tokens=max_tokens, cache_salt=f"{self._salt}-{self._sent}", **body
-            )
+            salt = f"{self._salt}-{self._sent}"
+            k = self.can.k if top is None else top
+            answer = self.service.complete(prompt, max_tokens=max_tokens, **{logprobs: k}, cache_salt=salt)  # type: ignore[arg-type]
             if isinstance(answer, Reply):
                 if answer.nonfinite:
-                    raise NonFiniteError(f"{answer.nonfinite} numbers in the answer are not finite", answer)
+                    raise NonFiniteError(
+                        f"{answer.nonfinite} numbers in the answer are not finite", self.service.name, answer
+                    )
                 return answer
-            self._step_down(answer, body, prompt, max_tokens)
+            self._step_down(answer, prompt, max_tokens)
 
-    def _step_down(self, refusal: Refusal, body: dict[str, Any], prompt: Any, max_tokens: int) -> None:
+    def _step_down(self, refusal: Refusal, prompt: str | Sequence[int], max_tokens: int) -> None:
         """Make the next attempt ask for less. Raises NonFiniteError, or UnusableAnswer when there is nothing less."""
         if refusal.says_nonfinite or refusal.status >= 500:
             plain = self.service.complete(prompt, max_tokens=max_tokens)
             if refusal.says_nonfinite or isinstance(plain, Reply):
-                also = "the same request without logprobs is answered" if isinstance(plain, Reply) else "it says so"
-                raise NonFiniteError(
-                    f"HTTP {refusal.status} {refusal.message!r} on a logprobs request; {also}", refusal
-                )
-        if "greater than max allowed" in refusal.message or "logprobs" in refusal.message:
-            smaller = [k for k in TOP_K if k < self.can.k]
-            if smaller:
-                self.can.k = smaller[0]
-                self.can.note(
-                    f"{self.service.name} lists at most {self.can.k} tokens a position, so drift is a lower bound"
-                )
-                return
+                alone = " (without logprobs the same request is answered)" if isinstance(plain, Reply) else ""
+                message = f"HTTP {refusal.status} {refusal.message!r} on a request for logprobs{alone}"
+                raise NonFiniteError(message, self.service.name, refusal)
+        smaller = next((k for k in TOP_K if k < self.can.k), None)
+        if "logprobs" in refusal.message and smaller is not None:
+            self.can.k = smaller
+            self.can.note(f"{self.service.name} lists at most {smaller} tokens a position: drift is a lower bound")
+            return
         raise UnusableAnswer(f"{self.service.name} refuses a completion: HTTP {refusal.status}: {refusal.message}")
 
     def _packed(self, positions: Sequence[TokenLogprobs | None], ids: Sequence[int]) -> Positions:
@@ -164,13 +184,13 @@ class Tracer:
 
 def prompts() -> tuple[tuple[str, str], ...]:
     """The shipped prompts: (id, text). Mixed kinds stand next to each other, so that any first part is a fair one."""
-    rows = json.loads(files("vllm_gate.gates").joinpath("texts/prompts.json").read_text(encoding="utf-8"))
+    rows = json.loads(files("vllm_gate.gates.consistency").joinpath("texts/prompts.json").read_text(encoding="utf-8"))
     ordered = sorted(enumerate(rows), key=lambda pair: (int(pair[1]["id"].rpartition("-")[2]), pair[0]))
     return tuple((row["id"], row["text"]) for _, row in ordered)
 
 
 def prose() -> tuple[tuple[str, str], ...]:
     """The shipped human text for perplexity: (id, paragraphs of one scene)."""
-    text = files("vllm_gate.gates").joinpath("texts/perplexity.txt").read_text(encoding="utf-8")
+    text = files("vllm_gate.gates.consistency").joinpath("texts/perplexity.txt").read_text(encoding="utf-8")
     paragraphs = text.strip().split("\n\n")
     return tuple((f"prose-{number}", paragraph) for number, paragraph in enumerate(paragraphs, start=1))
