@@ -22,6 +22,7 @@ TELLING_GAP = 0.25
 """Nats between the reference's two best tokens above which healthy noise does not swap them: two bfloat16 steps."""
 _CHUNK = 20_000
 _SMALLEST_TAIL = 1e-9
+_LEAST = -100.0
 
 Bools = NDArray[np.bool_]
 
@@ -104,8 +105,12 @@ def _chunk(a: Positions, b: Positions, rows: slice) -> tuple[Floats, Floats, Flo
 
 
 def _kl(pa: Floats, la: Floats, lb: Floats, in_both: Bools, rest_a: Floats, rest_b: Floats) -> Floats:
-    """Sum over common tokens of pa (la - lb), plus ra ln(ra / rb) for the rest of each side."""
-    terms = np.where(in_both & (pa > 0), pa * (np.where(in_both, la, 0) - np.where(in_both, lb, 0)), 0.0)
+    """Sum over common tokens of pa (la - lb), plus ra ln(ra / rb) for the rest of each side.
+
+    A logprob below that of any real token (minus infinity, say) counts as the least one, so that one token which a
+    side rules out does not make the whole divergence infinite.
+    """
+    terms = pa * np.where(in_both, np.maximum(la, _LEAST) - np.maximum(lb, _LEAST), 0.0)
     ra, rb = np.maximum(rest_a, _SMALLEST_TAIL), np.maximum(rest_b, _SMALLEST_TAIL)
     divergence: Floats = np.maximum(terms.sum(axis=1) + ra * np.log(ra / rb), 0.0)
     return divergence
