@@ -33,6 +33,9 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (see `ExitCode`). Never raises, never prints a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # Read when numpy is first imported. The gate shares its machine with the server it judges: BLAS threads that
+    # wait for each other would take time from both.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         _catch_signals()
         return int(_dispatch(arguments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.e2e.gate import requests_served, run
@@ -25,11 +26,10 @@ def test_a_healthy_server_passes_gates_1_and_3(healthy: Server, tmp_path: Path) 
         "tokenizer_load",
         "quant_config_parse",
     }
-    probe, suite, *closing = outcome.findings(GATE_3)
+    probe, suite = outcome.findings(GATE_3)
     assert (probe["check"], probe["measured"]) == ("deterministic_probe", 1.0)
     assert (suite["check"], suite["measured"]) == ("golden_suite", 1.0)
     assert suite["samples"] >= 8 * 2 * 2
-    assert [finding["check"] for finding in closing] == ["deterministic_probe"]
 
 
 def test_its_startup_log_and_version_are_read(healthy: Server, tmp_path: Path) -> None:
@@ -38,7 +38,10 @@ def test_its_startup_log_and_version_are_read(healthy: Server, tmp_path: Path) -
     (service,) = (each for each in outcome.report["services"] if each["name"] == "under_test")
     assert (service["model"], service["version"]) == (MODEL_NAME, "0.32.0")
     (weights,) = outcome.findings(GATE_1, "weights_load")
-    assert "log" in " ".join((weights["message"], *(piece["kind"] for piece in weights["evidence"])))
+    lines = re.search(r"(\d+) log lines hold no weight problem", weights["message"])
+    assert lines
+    assert int(lines[1]) > 100
+    assert weights["warning"] == ""
 
 
 @FAULTY

@@ -36,7 +36,8 @@ def capture(plan: Plan, service: ServiceConfig, clock: Clock, rng: np.random.Gen
     context = _context(plan, clock, rng, progress)
     side = LiveSide(service.name, client, context)
     try:
-        traces, again = side.lead(prompts()), side.again(prompts())
+        asked = prompts()[: plan.gates.numerical.max_prompts]
+        traces, again = side.lead(asked), side.again(asked)
         prose = side.read(None)
     finally:
         observer.run_aborted("")

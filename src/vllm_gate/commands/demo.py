@@ -92,8 +92,12 @@ def _plan(server: Simulator, baseline: Simulator, log: Path) -> Plan:
         "baseline": ServiceConfig(name="baseline", base_url=baseline.base_url, model=model),
         "tp.1": ServiceConfig(name="tp.1", base_url=baseline.base_url, model=model),
     }
-    patient = replace(plan.gates.model_load, timeout_sec=8.0)
-    return replace(plan, services=services, gates=replace(plan.gates, model_load=patient))
+    gates = replace(
+        plan.gates,
+        model_load=replace(plan.gates.model_load, timeout_sec=8.0),
+        numerical=replace(plan.gates.numerical, enabled=True, prompts=24, positions=16),
+    )
+    return replace(plan, services=services, gates=gates)
 
 
 _FILES = ("settings.json", "config.toml")

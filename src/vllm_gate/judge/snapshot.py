@@ -78,7 +78,7 @@ def _body(content: bytes, path: str) -> dict[str, Any]:
     try:
         unpacker = zlib.decompressobj(wbits=31)
         text = unpacker.decompress(content, _LARGEST)
-        if not unpacker.eof:
+        if content.startswith(b"\x1f\x8b") and not unpacker.eof:
             raise FileProblem(f"{path}: a capture that is cut short, or too large to be one")
         body = json.loads(text)
     except (zlib.error, ValueError, RecursionError):

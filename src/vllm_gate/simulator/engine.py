@@ -108,8 +108,8 @@ class Engine:
             self._note_corruption(row, index)
             stops = token == end and not request.ignore_eos
             finish = "stop" if stops else "length" if index + 1 == request.max_tokens else ""
-            position = None if request.logprobs is None else self._position(row, token, request.logprobs)
-            yield Step(token, position, finish)
+            told = [] if request.logprobs is None else self._positions(row[None], [token], request.logprobs)
+            yield Step(token, told[0] if told else None, finish)
             if stops:
                 return
             ids.append(token)
@@ -126,13 +126,14 @@ class Engine:
             with self._lock:
                 self.corrupted += 1
 
-    def _position(self, row: Floats, token: int, k: int) -> Position:
-        logprobs = log_softmax(row[None])[0]
+    def _positions(self, rows: Floats, tokens: Sequence[int], k: int) -> list[Position]:
+        """What stands at each row of logits, shape (positions, vocabulary)."""
+        logprobs = log_softmax(rows)
         if "processed_logprobs" in self._faults:
-            logprobs = np.where(np.arange(row.size) == token, 0.0, _SENTINEL)
-        elif "sentinel" in self._faults and np.isnan(logprobs).any():
-            logprobs = np.full_like(logprobs, _SENTINEL)
-        return _ranked(logprobs, token, k)
+            logprobs = np.where(np.arange(rows.shape[1]) == np.asarray(tokens)[:, None], 0.0, _SENTINEL)
+        elif "sentinel" in self._faults:
+            logprobs = np.where(np.isnan(logprobs), _SENTINEL, logprobs)
+        return _ranked(logprobs, tokens, k)
 
     def _prompt_positions(self, request: GenerationRequest, number: int) -> tuple[Position | None, ...] | None:
         if request.prompt_logprobs is None:
@@ -142,7 +143,7 @@ class Engine:
         for start in range(0, len(ids) - 1, _CHUNK):
             stop = min(start + _CHUNK, len(ids) - 1)
             rows = self._model.logits(ids[:stop], positions=slice(start, stop), batch=self.running, request=number)
-            found += [self._position(row, ids[start + 1 + index], k) for index, row in enumerate(rows)]
+            found += self._positions(rows, ids[start + 1 : stop + 1], k)
         return self._maybe_stale(tuple(found))
 
     def _maybe_stale(self, positions: tuple[Position | None, ...]) -> tuple[Position | None, ...]:
@@ -165,11 +166,19 @@ def _under_other_tokens(
     return tuple((token, logprob) for (token, _), (_, logprob) in zip(own, old, strict=False))
 
 
-def _ranked(logprobs: NDArray[np.float64], token: int, k: int) -> Position:
-    if np.isnan(logprobs).all():
-        best = np.arange(k)  # nothing to rank by, so the first ones
-    else:
-        best = np.argpartition(-logprobs, k)[:k] if 0 < k < logprobs.size else np.arange(0)
-    ordered: Sequence[int] = sorted(best.tolist(), key=lambda candidate: (-logprobs[candidate], candidate))
-    rank = 1 + int((logprobs > logprobs[token]).sum())
-    return Position(token, float(logprobs[token]), rank, tuple((other, float(logprobs[other])) for other in ordered))
+def _ranked(logprobs: NDArray[np.float64], tokens: Sequence[int], k: int) -> list[Position]:
+    """Positions with their k most likely tokens, ties by id; where all is NaN, the first tokens stand for them."""
+    chosen = logprobs[np.arange(len(tokens)), tokens]
+    ranks = 1 + (logprobs > chosen[:, None]).sum(axis=1)
+    best = np.argpartition(-logprobs, k, axis=1)[:, :k] if k else np.zeros((len(tokens), 0), dtype=np.int64)
+    hopeless = np.all(np.isnan(logprobs), axis=1, keepdims=True)
+    best = np.where(hopeless, np.arange(k), np.sort(best, axis=1))
+    values = np.take_along_axis(logprobs, best, axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")
+    best, values = np.take_along_axis(best, order, axis=1), np.take_along_axis(values, order, axis=1)
+    return [
+        Position(int(token), own, rank, tuple(zip(listed, told, strict=True)))
+        for token, own, rank, listed, told in zip(
+            tokens, chosen.tolist(), ranks.tolist(), best.tolist(), values.tolist(), strict=True
+        )
+    ]

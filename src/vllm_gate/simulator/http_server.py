@@ -38,7 +38,11 @@ class HttpServer(ThreadingHTTPServer):
         self.stopping = threading.Event()
         self.requests = 0
         super().__init__(address, _Handler, bind_and_activate=False)
-        self.server_bind()
+        try:
+            self.server_bind()
+        except (OSError, OverflowError):
+            self.server_close()
+            raise
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is no event."""

@@ -11,6 +11,7 @@ all-reduce adds it, and larger batches split the sum further, as a split-K kerne
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,7 +150,7 @@ def _parts(tp: int, splits: int, faults: Faults) -> list[tuple[slice, slice]]:
     With `splits` 2 each rank adds up in two pieces. A rank that holds another one's shard meets the wrong rows.
     """
     edges = np.linspace(0, HIDDEN, tp * splits + 1).astype(int).tolist()
-    rows = [slice(start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
+    rows = [slice(start, stop) for start, stop in pairwise(edges)]
     if "tp_only" in faults and tp > 1 and HIDDEN % tp == 0:
         return list(zip(rows, [*rows[splits:], *rows[:splits]], strict=True))
     return list(zip(rows, rows, strict=True))

@@ -14,7 +14,7 @@ from vllm_gate.gates.asking import answer_evidence
 from vllm_gate.gates.consistency.comparing import Comparison, Measured
 from vllm_gate.gates.consistency.probing import NAN_REMEDY
 from vllm_gate.gates.consistency.tracing import NonFiniteError
-from vllm_gate.judge.drift_verdict import CLEAR_OF_NOISE, judge_mean, judge_tail, ratio
+from vllm_gate.judge.drift_verdict import CLEAR_OF_NOISE, judge_mean, judge_tail
 from vllm_gate.judge.positions import Floats
 
 _UNITS = {"total_variation": "mean total variation", "weighted_logprob": "nats (weighted)", "kl": "nats (KL)"}
@@ -47,7 +47,7 @@ def drift_finding(plan: Plan, comparison: Comparison, *, check: str, against: st
         return finding(
             verdict=Verdict.PASS,
             message=f"drift between {where}: {main.mean.mean:.4f}, {judgement.why}",
-            warning=_warning(comparison),
+            warning=_warning(comparison, expected=size is not None),
         )
     if judgement.verdict is Verdict.FAIL:
         tail = judge_tail(main.drift, _floor_values(comparison)).verdict is Verdict.FAIL
@@ -210,14 +210,21 @@ def _floor_values(comparison: Comparison) -> Floats:
     return comparison.floor.drift.total_variation if comparison.floor else np.empty(0)
 
 
-def _warning(comparison: Comparison) -> str:
-    """What a pass should not hide: a clear change within the tolerance, and what could not be said."""
+def _warning(comparison: Comparison, *, expected: bool) -> str:
+    """What a pass should not hide: a clear change within the tolerance, and what could not be said.
+
+    Between tensor-parallel sizes a clear change is `expected`: sums are added up in another order.
+    """
     parts = list(comparison.limits)
     floor = comparison.floor.mean.mean if comparison.floor else None
     changed = comparison.main.mean.mean
     variation = float(comparison.main.drift.total_variation.mean())
-    if floor is not None and changed >= CLEAR_OF_NOISE * floor and variation > _WORTH_A_WARNING:
-        parts.insert(0, f"{ratio(changed, floor)} the reference's own noise: something changed, within the tolerance")
+    if not expected and floor is not None and changed >= CLEAR_OF_NOISE * floor and variation > _WORTH_A_WARNING:
+        parts.insert(
+            0,
+            f"clear of the reference's own noise ({floor:.4f}): the two do not compute the same numbers, as after a "
+            "change of version, kernels or TP; a change of weights as small as int8 rounding looks like this as well",
+        )
     return "; ".join(parts)
 
 

@@ -138,19 +138,22 @@ class Tracer:
                         f"{answer.nonfinite} numbers in the answer are not finite", self.service.name, answer
                     )
                 return answer
-            self._step_down(answer, prompt, max_tokens)
+            self._step_down(answer, k, prompt, max_tokens)
 
-    def _step_down(self, refusal: Refusal, prompt: str | Sequence[int], max_tokens: int) -> None:
-        """Make the next attempt ask for less. Raises NonFiniteError, or UnusableAnswer when there is nothing less."""
+    def _step_down(self, refusal: Refusal, asked: int, prompt: str | Sequence[int], max_tokens: int) -> None:
+        """Make the next attempt ask for less than `asked`, unless another thread has done so meanwhile.
+
+        Raises NonFiniteError, or UnusableAnswer when there is nothing less to ask for.
+        """
         if refusal.says_nonfinite or refusal.status >= 500:
             plain = self.service.complete(prompt, max_tokens=max_tokens)
             if refusal.says_nonfinite or isinstance(plain, Reply):
                 alone = " (without logprobs the same request is answered)" if isinstance(plain, Reply) else ""
                 message = f"HTTP {refusal.status} {refusal.message!r} on a request for logprobs{alone}"
                 raise NonFiniteError(message, self.service.name, refusal)
-        smaller = next((k for k in TOP_K if k < self.can.k), None)
+        smaller = next((k for k in TOP_K if k < asked), None)
         if "logprobs" in refusal.message and smaller is not None:
-            self.can.k = smaller
+            self.can.k = min(self.can.k, smaller)
             self.can.note(f"{self.service.name} lists at most {smaller} tokens a position: drift is a lower bound")
             return
         raise UnusableAnswer(f"{self.service.name} refuses a completion: HTTP {refusal.status}: {refusal.message}")
