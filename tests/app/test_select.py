@@ -1,10 +1,11 @@
 """`--gates` narrows what settings.json enables, and refuses what would silently run nothing."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
 
-from vllm_gate.app.select import select
+from vllm_gate.app.select import NO_LOG, select
 from vllm_gate.config.plan import Gates, GoldenPromptSettings, ModelLoadSettings, NumericalSettings, Plan, ServiceConfig
 from vllm_gate.core.finding import Location
 from vllm_gate.errors import UsageError
@@ -77,7 +78,17 @@ def test_a_gate_that_does_not_exist_is_refused_with_the_known_ones(wanted: str) 
 def test_asking_for_a_gate_that_is_switched_off_is_refused_with_its_place() -> None:
     with pytest.raises(UsageError) as refused:
         select(GATES, plan(numerical=False), "2")
-    assert "settings.json:10:5" in refused.value.hint
+    assert "settings.json:10:5" in str(refused.value)
+
+
+def test_a_gate_that_reads_the_log_is_skipped_without_one_and_says_what_is_lost() -> None:
+    reader = Stub("execution_path", 0)
+    reader.needs_log = True  # type: ignore[attr-defined]
+    selection = select((*GATES[:1], reader), plan(), "")
+    assert selection.skipped == {"execution_path": NO_LOG}
+    with pytest.raises(UsageError, match="startup log"):
+        select((reader,), plan(), "path")
+    assert select((reader,), dataclasses.replace(plan(), lock="{}"), "").skipped == {}
 
 
 def test_all_gates_switched_off_is_refused() -> None:

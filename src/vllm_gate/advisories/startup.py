@@ -126,7 +126,7 @@ FAULTS: tuple[StartupFault, ...] = (
 """Known causes, the most telling first: a dying engine also says `engine_died`, which explains nothing."""
 
 _ANY = re.compile("|".join(f"(?:{fault.pattern})" for fault in FAULTS))
-_UP = re.compile(r"Application startup complete|Starting vLLM (?:API )?server")
+_UP = re.compile(r"Application startup complete|Starting vLLM (?:API )?server|^non-default args:")
 _TRACEBACK_END = re.compile(r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit)): ")
 
 

@@ -13,6 +13,7 @@ from vllm_gate.config.document import Source
 from vllm_gate.config.load import Sources, decode, load, suite_path
 from vllm_gate.config.plan import Plan
 from vllm_gate.gates.registry import GATES
+from vllm_gate.path.lock import parse as parse_lock
 from vllm_gate.rollback.conditions import Condition, known_conditions
 
 
@@ -47,6 +48,8 @@ def sources_from(arguments: argparse.Namespace) -> Sources:
 def plan_from(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Plan:
     """The plan of one run. Raises ConfigError and FileProblem."""
     plan = load(sources_from(arguments), environ, conditions())
+    if plan.lock:
+        parse_lock(plan.lock, plan.lock_path)
     release = plan.services["under_test"]
     release = replace(
         release,

@@ -63,6 +63,7 @@ def judge(
         now=clock.now,
         sleep=clock.sleep,
         rng=np.random.default_rng(seed),
+        today=started_at.date(),
         snapshots=_snapshots(plan),
     )
     results = run_gates(selection, context, observer, clock.now)

@@ -13,6 +13,14 @@ from vllm_gate.gates.interface import Gate
 PATH = "path"
 """The word that selects the execution path, which has no number of its own."""
 
+NO_LOG = (
+    "no startup log was given, so kernel fallbacks and dtype changes can't be seen: set `log` under "
+    "[service.under_test] in config.toml"
+)
+
+
+_ASKED_FOR = "change that, or leave it out of --gates"
+
 
 def select(gates: Sequence[Gate], plan: Plan, wanted: str) -> Selection:
     """The gates of a run. `wanted` is `--gates` (`1-3`, `1,3,path`); empty means all that are enabled.
@@ -23,17 +31,14 @@ def select(gates: Sequence[Gate], plan: Plan, wanted: str) -> Selection:
     names = _parse(wanted, {_name(gate) for gate in gates}) if wanted.strip() else None
     skipped = {}
     for gate in gates:
-        enabled = _enabled(plan, gate)
-        if names is not None and _name(gate) in names:
-            if not enabled:
-                raise UsageError(
-                    f"--gates asks for gate {_name(gate)}, but {gate.key} is switched off",
-                    hint=f"set gate_config.{gate.key}.enabled to true{_place(plan, gate)}, or leave it out of --gates",
-                )
-        elif names is not None:
+        if names is not None and _name(gate) not in names:
             skipped[gate.key] = f"not in --gates {wanted}"
-        elif not enabled:
-            skipped[gate.key] = f"switched off{_place(plan, gate)}"
+        elif why := _why_not(plan, gate):
+            if names is not None:
+                raise UsageError(
+                    f"--gates asks for {_name(gate)}, but {gate.key} can't be asked: {why}", hint=_ASKED_FOR
+                )
+            skipped[gate.key] = why
     if len(skipped) == len(gates):
         raise UsageError("every gate is switched off: nothing would be judged", hint="enable a gate in gate_config")
     return Selection(gates=tuple(gates), skipped=skipped)
@@ -52,6 +57,17 @@ def _parse(wanted: str, known: set[str]) -> set[str]:
             )
         names |= chosen
     return names
+
+
+def _why_not(plan: Plan, gate: Gate) -> str:
+    """Why the configuration keeps a gate from being asked; "" when it does not.
+
+    A gate that reads the startup log is asked without one if there is a lock: it then says what it can't compare.
+    """
+    if not _enabled(plan, gate):
+        return f"switched off{_place(plan, gate)}"
+    lacks_log = getattr(gate, "needs_log", False) and not plan.services["under_test"].log and not plan.lock
+    return NO_LOG if lacks_log else ""
 
 
 def _name(gate: Gate) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -42,6 +43,8 @@ class Context:
     """Monotonic seconds."""
     sleep: Callable[[float], None]
     rng: np.random.Generator
+    today: datetime.date = datetime.date.max
+    """For approvals that expire. The far future unless given: an approval then counts only if it has no end."""
     snapshots: Mapping[str, bytes] = field(default_factory=dict)
     """Captured traces by service name, as read from the files that `snapshot = …` names."""
     facts: dict[str, object] = field(default_factory=dict)

@@ -1,0 +1,61 @@
+"""`vllm-gate approve`: write the execution path that a log shows to the lock, for review in a pull request."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from pathlib import Path
+
+from vllm_gate.app.files import read_bytes, write_atomically
+from vllm_gate.app.logs import open_log
+from vllm_gate.errors import ExitCode, FileProblem, UsageError
+from vllm_gate.path.diff import changes
+from vllm_gate.path.lock import Lock, approve, parse, to_text
+from vllm_gate.path.record import State, read_log
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `approve`."""
+    parser.add_argument("--log", required=True, help="startup log: a path, docker:NAME, or - for standard input")
+    parser.add_argument("--reason", default="", help="why the fallbacks in it are fine; needed when there are new ones")
+    parser.add_argument("--expires", default="", metavar="YYYY-MM-DD", help="last day of new approvals of fallbacks")
+    parser.add_argument("--lock-file", type=Path, default=Path("vllm-gate.lock.json"), help="file to write")
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Write the lock and say what it approves anew."""
+    record = read_log(open_log(arguments.log).lines())
+    if not any(seen.state is State.OBSERVED for seen in record.fields.values()):
+        raise FileProblem(
+            f"{arguments.log}: no startup log of vLLM", hint="give the log from the server's first line on"
+        )
+    path: Path = arguments.lock_file
+    previous = (
+        parse(read_bytes(path, "lock file").decode("utf-8", errors="replace"), str(path)) if path.exists() else None
+    )
+    known = {approved.id for approved in previous.fallbacks} if previous else set()
+    new = [fallback for fallback in record.fallbacks if fallback.id not in known]
+    if new and not arguments.reason.strip():
+        listed = "\n".join(f"  line {fallback.line_number}: {fallback.line}" for fallback in new)
+        raise UsageError(
+            f"{len(new)} fallbacks were never approved:\n{listed}", hint='say why they are fine: --reason "…"'
+        )
+    lock = approve(record, reason=arguments.reason, expires=_date(arguments.expires), previous=previous)
+    write_atomically(path, to_text(lock).encode())
+    for change in changes(record, previous or Lock()):
+        print(f"approved: {change}")
+    for fallback in new:
+        print(f"approved: fallback: {fallback.id}")
+    print(f"wrote {path}: {len(lock.facts)} facts, {len(lock.fallbacks)} fallbacks")
+    return ExitCode.PASS
+
+
+def _previous(path: Path) -> Lock | None:
+    return parse(read_bytes(path, "lock file").decode("utf-8", errors="replace"), str(path)) if path.exists() else None
+
+
+def _date(text: str) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(text) if text else None
+    except ValueError:
+        raise UsageError(f"--expires {text}: no date; write YYYY-MM-DD") from None
