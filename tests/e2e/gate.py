@@ -25,9 +25,7 @@ class Outcome:
     """What one command did."""
 
     exit_code: int
-    output: str
     report: Mapping[str, Any]
-    seconds: float
 
     def findings(self, gate: str, check: str = "") -> list[Mapping[str, Any]]:
         """The findings of one gate, of one check if named."""
@@ -46,23 +44,20 @@ def run(
     """`vllm-gate run` against a server. `settings` replaces keys of gates by name; `config` is appended to the TOML."""
     written = _settings_file(folder, settings or {})
     (folder / "config.toml").write_text(_service("under_test", server) + f'log = "{server.log}"\n' + config)
-    arguments: list[str | Path] = [
-        "--settings",
-        written,
-        "--config",
-        folder / "config.toml",
-        "--gates",
-        gates,
-        "--report-dir",
-        folder,
-    ]
-    start = time.monotonic()
-    done = subprocess.run([COMMAND, "run", *arguments], capture_output=True, text=True, timeout=900, check=False)
-    seconds = time.monotonic() - start
-    output = done.stderr + done.stdout
-    print(f"\n$ vllm-gate run --gates {gates}: exit {done.returncode} after {seconds:.0f} s\n{output}", file=sys.stderr)
+    files = ("--settings", written, "--config", folder / "config.toml", "--report-dir", folder)
+    done, _ = command("run", "--gates", gates, *files)
     report = folder / "report.json"
-    return Outcome(done.returncode, output, json.loads(report.read_text()) if report.exists() else {}, seconds)
+    return Outcome(done.returncode, json.loads(report.read_text()) if report.exists() else {})
+
+
+def command(name: str, *arguments: str | Path) -> tuple[subprocess.CompletedProcess[str], float]:
+    """One command of vllm-gate, shown with what it printed; and how many seconds it took."""
+    start = time.monotonic()
+    done = subprocess.run([COMMAND, name, *arguments], capture_output=True, text=True, timeout=1200, check=False)
+    seconds = time.monotonic() - start
+    print(f"\n$ vllm-gate {name}: exit {done.returncode} after {seconds:.0f} s", file=sys.stderr)
+    print(done.stderr + done.stdout, file=sys.stderr, flush=True)
+    return done, seconds
 
 
 def service(name: str, server: Server) -> str:
