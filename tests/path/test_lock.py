@@ -109,8 +109,7 @@ def test_approving_again_keeps_the_reason_and_expiry_of_known_fallbacks() -> Non
         ('{"format": "vllm-gate execution path", "version": 1, "facts": {}, "fallbacks": {}}', "a list"),
         ('{"format": "vllm-gate execution path", "version": 1, "facts": {}, "fallbacks": [{"id": "x"}]}', "reason"),
         (
-            '{"format": "vllm-gate execution path", "version": 1, "facts": {}, "fallbacks": [{"id": "x", "reason": "r", '
-            + '"expires": "soon"}]}',
+            to_text(Lock()).replace("[]", '[{"id": "x", "reason": "r", "expires": "soon"}]'),
             "YYYY-MM-DD",
         ),
     ],

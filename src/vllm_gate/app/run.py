@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from vllm_gate import __version__
+from vllm_gate.advisories.matching import rank_causes
 from vllm_gate.app import logs
 from vllm_gate.app.files import read_bytes, write_atomically
 from vllm_gate.app.observers import Observer
@@ -20,12 +21,14 @@ from vllm_gate.app.select import select
 from vllm_gate.app.services import connect_all, describe
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.redact import redact
-from vllm_gate.core.report import Report
+from vllm_gate.core.report import GateResult, Report
 from vllm_gate.core.secret import Redactor, Secret
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import ExitCode
 from vllm_gate.gates.interface import Context, Gate, LogSource
+from vllm_gate.path.record import read_log
 from vllm_gate.report.json_report import to_json
+from vllm_gate.server.interface import Service
 
 FAIL_ON = ("fail", "inconclusive", "never")
 
@@ -74,7 +77,7 @@ def judge(
         gates=results,
         services=describe(services),
         thresholds=_thresholds(plan),
-        notes=(*(note for service in services.values() for note in getattr(service, "notes", ())), f"seed {seed}"),
+        notes=(*_likely_causes(plan, results), *_adapted(services.values()), f"seed {seed}"),
     )
 
 
@@ -97,6 +100,22 @@ def write_report(report: Report, folder: Path) -> Path:
     path = folder / "report.json"
     write_atomically(path, to_json(report).encode())
     return path
+
+
+def _likely_causes(plan: Plan, results: Sequence[GateResult]) -> list[str]:
+    """Known faults that explain what failed, for this version, quantisation, TP and these backends."""
+    failed = [finding for gate in results for finding in gate.findings if finding.verdict is Verdict.FAIL]
+    log = _log(plan)
+    if not failed:
+        return []
+    record = read_log(log.lines() if log else ())
+    symptoms = [finding.symptom for finding in failed if finding.symptom]
+    causes = rank_causes(symptoms, plan.matrix, record, plan.services["under_test"].model)
+    return [f"likely cause: {cause.title} ({cause.reference}): {cause.remedy}" for cause in causes[:3]]
+
+
+def _adapted(services: Iterable[Service]) -> list[str]:
+    return [note for service in services for note in getattr(service, "notes", ())]
 
 
 def _log(plan: Plan) -> LogSource | None:
