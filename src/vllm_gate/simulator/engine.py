@@ -98,11 +98,17 @@ class Engine:
     def _steps(self, request: GenerationRequest, intent: Intent, number: int) -> Iterator[Step]:
         end = tokenizer().special("<|im_end|>")
         rng = np.random.default_rng([number if request.seed is None else request.seed, self._settings.seed])
-        ids = list(request.prompt)
+        length = len(request.prompt)
+        ids = np.zeros(length + request.max_tokens, dtype=np.int64)  # one array: a long prompt is not copied each step
+        ids[:length] = request.prompt
         for index in range(request.max_tokens):
             wanted = intent.tokens[index] if index < len(intent.tokens) else (end if intent.ends else NO_TOKEN)
             row = self._model.logits(
-                ids, positions=slice(-1, None), intended=[wanted], batch=self.running, request=number
+                ids[: length + index],
+                positions=slice(-1, None),
+                intended=[wanted],
+                batch=self.running,
+                request=number,
             )[0]
             token = self._pick(row, request, rng)
             self._note_corruption(row, index)
@@ -112,7 +118,7 @@ class Engine:
             yield Step(token, told[0] if told else None, finish)
             if stops:
                 return
-            ids.append(token)
+            ids[length + index] = token
 
     def _pick(self, row: Floats, request: GenerationRequest, rng: np.random.Generator) -> int:
         if "uniform_noise" in self._faults:

@@ -55,7 +55,7 @@ FAULTS: Mapping[str, FaultKind] = {
     "hang": FaultKind("generations are accepted and never answered"),
     # long context, structured output, tools, prefix cache
     "needle_lost_after": FaultKind("facts before the last N tokens are forgotten", 8000),
-    "garbage_beyond": FaultKind("prompts longer than N tokens are answered with garbage", 10_000),
+    "garbage_beyond": FaultKind("positions from N on attend to the wrong places: garbage is said there", 10_000),
     "edge_off_by_one": FaultKind("prompts of exactly a multiple of N tokens are answered with garbage", 4096),
     "json_truncated": FaultKind("JSON answers lack their end"),
     "json_trailing_spaces": FaultKind("JSON answers end in blanks until max_tokens"),

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from vllm_gate.simulator import messages
 from vllm_gate.simulator.requests import NONFINITE, BadRequest
 from vllm_gate.simulator.wire import error_body
 
@@ -69,7 +70,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._send(self._route(content))
         except BadRequest as error:
-            self._send_json(error.status, error_body(error))
+            self._send_json(error.status, self._error(error))
+        except (TypeError, ValueError, LookupError, AttributeError) as error:  # a body with values of odd types
+            self._send_json(500, self._error(BadRequest(500, str(error), kind="InternalServerError")))
         except _Plain as plain:
             self._send_json(plain.status, {"detail": plain.detail})
 
@@ -82,6 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.api_key and path.startswith("/v1") and not self._authorized():
             raise BadRequest(401, "Unauthorized", kind="Unauthorized")
         return route(_parsed(content) if self.command == "POST" else {})
+
+    def _error(self, error: BadRequest) -> dict[str, Any]:
+        anthropic = urlsplit(self.path).path == "/v1/messages"
+        return messages.error(error.status, error.message) if anthropic else error_body(error)
 
     def _authorized(self) -> bool:
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -124,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             for event in iterator:
                 self._send_event(event)
         except BadRequest as error:
-            self._send_event(error_body(error))
+            self._send_event(self._error(error))
         self._send_event("[DONE]")
         self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()

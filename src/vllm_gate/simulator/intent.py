@@ -74,8 +74,6 @@ def _bent(intent: Intent, room: int, faults: Faults) -> Intent:
 
 
 def _falls_on_a_fault(length: int, faults: Faults) -> bool:
-    if "garbage_beyond" in faults and length > faults.value("garbage_beyond"):
-        return True
     return "edge_off_by_one" in faults and length % max(int(faults.value("edge_off_by_one")), 1) == 0
 
 

@@ -93,6 +93,9 @@ class LanguageModel:
             wanted = np.asarray(intended, dtype=np.int64)
             said = np.flatnonzero(wanted != NO_TOKEN) + at.size - wanted.size
             nexts[said], strengths[said] = wanted[wanted != NO_TOKEN], 3.0
+        if "garbage_beyond" in self._faults:
+            far = at >= int(self._faults.value("garbage_beyond"))
+            nexts[far] = (nexts[far] * 7919 + at[far]) % self.vocabulary
         residual += self._pull[:, nexts].T * (strengths[:, None] * np.float32(_PULL))
         return to_bf16(residual)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vllm_gate.simulator import messages
 from vllm_gate.simulator.engine import Engine
 from vllm_gate.simulator.exposition import Counters
 from vllm_gate.simulator.faults import Faults
@@ -92,6 +93,7 @@ class Simulator:
             "GET /v1/models": lambda _: Body(self._models()),
             "POST /v1/chat/completions": lambda body: self._generate(body, chat=True),
             "POST /v1/completions": lambda body: self._generate(body, chat=False),
+            "POST /v1/messages": self._messages,
         }
         if self.settings.gateway:
             return openai
@@ -115,12 +117,23 @@ class Simulator:
         if "hang" in self._faults:
             self._http.stopping.wait()
         prompt = self._chat_prompt(body) if chat else self._text_prompt(body)
-        if self.settings.gateway:
-            body = {key: value for key, value in body.items() if key not in ("prompt_logprobs", "return_token_ids")}
+        body = {key: value for key, value in body.items() if key not in self._dropped()}
         request = generation_request(body, prompt, chat=chat, settings=self.settings)
         if request.stream:
             return Body(events=self._generations.stream(request))
         return Body(self._generations.whole(request))
+
+    def _dropped(self) -> tuple[str, ...]:
+        """Fields that this server does not know, and so ignores."""
+        if self.settings.gateway:
+            return ("prompt_logprobs", "return_token_ids")
+        return () if self.settings.prompt_logprobs else ("prompt_logprobs",)
+
+    def _messages(self, body: Mapping[str, Any]) -> Body:
+        answer = self._generate(messages.chat_body(body), chat=True)
+        if answer.events is not None:
+            return Body(events=messages.events(answer.events))
+        return Body(messages.message(answer.value))
 
     def _chat_prompt(self, body: Mapping[str, Any]) -> list[int]:
         messages = body.get("messages")

@@ -25,6 +25,8 @@ class SimulatorSettings:
     log_path: str = ""
     max_model_len: int = 32_768
     max_logprobs: int = 20
+    prompt_logprobs: bool = True
+    """Whether `prompt_logprobs` is known; a server that does not know it drops the field without a word."""
     count_nans: bool = False
     """VLLM_COMPUTE_NANS_IN_LOGITS: whether `vllm:corrupted_requests_total` exists."""
     dev_mode: bool = False
