@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint e2e bench clean
+.PHONY: demo test lint e2e bench mutants clean
 
 demo: $(READY)  ## a healthy server and a faulty one, judged side by side
 	$(BIN)/vllm-gate demo
@@ -26,6 +26,9 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+
+mutants: $(READY)  ## break the judgement on purpose, and see that the tests notice
+	$(BIN)/python tests/mutation/run.py
 
 clean:
 	rm -rf $(VENV) .lab build dist

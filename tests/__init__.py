@@ -1,0 +1,1 @@
+"""Tests. A package, because an installed distribution may ship a `tests` of its own."""
