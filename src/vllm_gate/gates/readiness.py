@@ -225,6 +225,7 @@ _REASONS = {
     "refused": "nothing listens there",
     "timeout": "something is there but does not answer in time",
     "reset": "something is there but closes the connection",
+    "closed": "something is there but breaks off its answer",
     "dns": "the host name does not resolve",
     "tls": "the certificate is not accepted",
     "forbidden": "the key may not be sent there",

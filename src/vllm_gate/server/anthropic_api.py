@@ -7,50 +7,56 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from vllm_gate.errors import NoAnswer, UnusableAnswer
+from vllm_gate.server.anthropic_requests import left_out, request_body
+from vllm_gate.server.failures import CLOSED, HINTS
+from vllm_gate.server.fields import count, mapping, sequence, text
 from vllm_gate.server.interface import ModelCard
-from vllm_gate.server.json_body import parse_object
+from vllm_gate.server.json_body import JsonBody, parse_object
 from vllm_gate.server.parsing import refusal_from
 from vllm_gate.server.reply import Answer, Refusal, Reply, ToolCall, Usage
-from vllm_gate.server.roots import server_root
-from vllm_gate.server.transport import RESET, EventStream, Transport
-from vllm_gate.server.vllm_endpoints import VllmEndpoints
+from vllm_gate.server.service import MODELS_TIMEOUT_S, HttpService, listed_models, refuse_other_than_stream
+from vllm_gate.server.transport import EventStream, Transport
 
 API_VERSION = "2023-06-01"
-_FINISH_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
-_PASSED_ON = ("temperature", "top_p", "top_k", "stop_sequences")
+_FINISH_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+_PIECES = ("text", "thinking", "partial_json")
+"""What a delta adds to its content block."""
 
 
-class AnthropicService(VllmEndpoints):
-    """See `Service`. Request fields that the API does not know are left out."""
-
-    notes: tuple[str, ...] = ()
+class AnthropicService(HttpService):
+    """See `Service`. Request fields that the API has no word for are left out, and that is noted."""
 
     def __init__(self, transport: Transport, *, name: str, base_url: str, model: str) -> None:
-        super().__init__(transport, server_root(base_url), model)
-        self.name = name
-        self.model = model
-        self.base_url = base_url
-        self._api = f"{server_root(base_url)}/v1"
+        super().__init__(transport, name=name, base_url=base_url, model=model)
+        self._api = f"{self._root}/v1"
 
     def chat(
         self, messages: Sequence[Mapping[str, object]], *, max_tokens: int, stream: bool = False, **extra: object
     ) -> Answer:
         """See `Service`."""
+        for key in left_out(extra):
+            self._note(f"{self.name}: the Anthropic messages API has no {key}, so it is left out")
         url = f"{self._api}/messages"
         body = request_body(self.model, messages, max_tokens, extra)
         if stream:
             with self._transport.stream(url, {**body, "stream": True}) as events:
                 if events.status >= 300:
-                    return refusal_from(events.status, events.rest(), elapsed_s=0.0)
+                    answer = events.whole()
+                    return refusal_from(answer.status, answer.body, elapsed_s=answer.elapsed_s)
                 return read_stream(events, f"{self.name}: {url}")
         answer = self._transport.post(url, body)
         if answer.status >= 300:
             return refusal_from(answer.status, answer.body, elapsed_s=answer.elapsed_s)
-        return reply_from(parse_object(answer.body, f"{self.name}: {url}").value, elapsed_s=answer.elapsed_s)
+        return reply_from(parse_object(answer.body, f"{self.name}: {url}"), elapsed_s=answer.elapsed_s)
 
     def complete(
         self, prompt: str | Sequence[int], *, max_tokens: int, stream: bool = False, **extra: object
@@ -60,125 +66,91 @@ class AnthropicService(VllmEndpoints):
 
     def models(self) -> tuple[ModelCard, ...]:
         """See `Service`."""
-        answer = self._transport.get(f"{self._api}/models", timeout_s=15.0)
-        if answer.status != 200:
-            refusal = refusal_from(answer.status, answer.body, elapsed_s=answer.elapsed_s)
-            raise UnusableAnswer(f"{self.name}: {self._api}/models answers HTTP {refusal.status}: {refusal.message}")
-        entries = parse_object(answer.body, f"{self._api}/models").value.get("data")
-        found = entries if isinstance(entries, list) else []
-        return tuple(ModelCard(id=str(entry.get("id", ""))) for entry in found if isinstance(entry, dict))
+        url = f"{self._api}/models"
+        answer = self._transport.get(url, timeout_s=MODELS_TIMEOUT_S)
+        return tuple(ModelCard(id=text(entry.get("id"))) for entry in listed_models(answer, f"{self.name}: {url}"))
 
 
-def request_body(
-    model: str, messages: Sequence[Mapping[str, object]], max_tokens: int, extra: Mapping[str, object]
-) -> dict[str, Any]:
-    """A chat in OpenAI's form as a request of this API: system text apart, tools and tool choice renamed."""
-    system = "\n".join(str(message["content"]) for message in messages if message.get("role") == "system")
-    body: dict[str, Any] = {
-        "model": model,
-        "max_tokens": max_tokens,
-        "messages": [dict(message) for message in messages if message.get("role") != "system"],
-        "temperature": 0,
-        **{key: extra[key] for key in _PASSED_ON if key in extra},
-    }
-    if system:
-        body["system"] = system
-    tools = extra.get("tools")
-    if isinstance(tools, list):
-        body["tools"] = [_tool(tool["function"]) for tool in tools]
-        if choice := _tool_choice(extra.get("tool_choice")):
-            body["tool_choice"] = choice
-    return body
-
-
-def reply_from(raw: Mapping[str, Any], *, elapsed_s: float) -> Reply:
+def reply_from(
+    body: JsonBody, *, elapsed_s: float, streamed: bool = False, first_token_s: float | None = None
+) -> Reply:
     """A `Reply` from a whole message. Raises UnusableAnswer without content blocks."""
-    blocks = raw.get("content")
-    if not isinstance(blocks, list):
+    raw = body.value
+    if not isinstance(raw.get("content"), list):
         raise UnusableAnswer(f"the answer holds no content blocks, only {sorted(raw)[:8]}")
-    reason = str(raw.get("stop_reason") or "")
+    blocks = [mapping(block) for block in sequence(raw["content"])]
+    calls = [block for block in blocks if block.get("type") == "tool_use"]
+    reason = text(raw.get("stop_reason"))
     return Reply(
-        text="".join(block.get("text", "") for block in blocks if block.get("type") == "text"),
-        reasoning="".join(block.get("thinking", "") for block in blocks if block.get("type") == "thinking"),
+        text="".join(text(block.get("text")) for block in blocks if block.get("type") == "text"),
+        reasoning="".join(text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"),
         tool_calls=tuple(
-            ToolCall(
-                id=str(block.get("id", "")),
-                name=str(block.get("name", "")),
-                arguments=json.dumps(block.get("input"), ensure_ascii=False),
-                index=index,
-            )
-            for index, block in enumerate(block for block in blocks if block.get("type") == "tool_use")
+            ToolCall(id=text(call.get("id")), name=text(call.get("name")), arguments=_arguments(call), index=index)
+            for index, call in enumerate(calls)
         ),
         finish_reason=_FINISH_REASONS.get(reason, reason),
-        usage=_usage(raw.get("usage") or {}),
-        model=str(raw.get("model", "")),
+        stop_reason=text(raw.get("stop_sequence")),
+        usage=_usage(mapping(raw.get("usage"))),
+        model=text(raw.get("model")),
+        nonfinite=body.nonfinite,
         elapsed_s=elapsed_s,
+        first_token_s=first_token_s,
+        streamed=streamed,
         raw=raw,
     )
 
 
 def read_stream(stream: EventStream, what: str) -> Answer:
-    """A stream's events as one `Reply`; an error event makes it a `Refusal`."""
-    message: dict[str, Any] = {"content": []}
-    first_token_s, last_s, ended = None, 0.0, False
+    """A stream's events as one `Reply`; an error event makes it a `Refusal`.
+
+    Raises NoAnswer when it breaks off and UnusableAnswer when it is no stream.
+    """
+    refuse_other_than_stream(stream, what)
+    message: dict[str, Any] = {}
+    blocks: dict[int, dict[str, Any]] = {}
+    nonfinite, first_token_s, last_s, ended = 0, None, 0.0, False
     for last_s, data in stream.events():
-        event = parse_object(data, f"{what}: an event").value
-        kind = event.get("type")
+        event = parse_object(data, f"{what}: an event")
+        nonfinite += event.nonfinite
+        kind = event.value.get("type")
         if kind == "error":
-            return refusal_from(500, json.dumps(event.get("error")).encode(), elapsed_s=last_s, in_stream=True)
+            return refusal_from(500, data, elapsed_s=last_s, in_stream=True)
         if kind == "content_block_delta" and first_token_s is None:
             first_token_s = last_s
-        _add(message, event)
-        ended = ended or kind == "message_stop"
+        _add(message, blocks, event.value)
+        if ended := kind == "message_stop":
+            break
     if not ended:
-        raise NoAnswer(f"{what}: the stream broke off before message_stop", reason=RESET)
-    for block in message["content"]:
-        if partial := block.pop("partial_json", ""):
-            block["input"] = _parsed_or_text(partial)
-    return replace(reply_from(message, elapsed_s=last_s), streamed=True, first_token_s=first_token_s)
+        raise NoAnswer(f"{what}: the stream broke off before message_stop", reason=CLOSED, hint=HINTS[CLOSED])
+    message["content"] = [blocks[index] for index in sorted(blocks)]
+    return reply_from(JsonBody(message, nonfinite), elapsed_s=last_s, streamed=True, first_token_s=first_token_s)
 
 
-def _add(message: dict[str, Any], event: Mapping[str, Any]) -> None:
-    kind = event.get("type")
+def _add(message: dict[str, Any], blocks: dict[int, dict[str, Any]], event: Mapping[str, Any]) -> None:
+    kind, index = event.get("type"), count(event.get("index")) or 0
     if kind == "message_start":
-        message |= event.get("message") or {}
-        message["content"] = list(message.get("content") or [])
+        message |= mapping(event.get("message"))
     elif kind == "content_block_start":
-        message["content"].append(dict(event.get("content_block") or {}))
-    elif kind == "content_block_delta" and message["content"]:
-        delta, block = event.get("delta") or {}, message["content"][-1]
-        for key in ("text", "thinking", "partial_json"):
-            if isinstance(delta.get(key), str):
-                block[key] = block.get(key, "") + delta[key]
+        blocks[index] = dict(mapping(event.get("content_block")))
+    elif kind == "content_block_delta":
+        block, delta = blocks.setdefault(index, {}), mapping(event.get("delta"))
+        for key in _PIECES:
+            if key in delta:
+                block[key] = text(block.get(key)) + text(delta[key])
     elif kind == "message_delta":
-        message |= event.get("delta") or {}
-        message["usage"] = {**(message.get("usage") or {}), **(event.get("usage") or {})}
+        message |= mapping(event.get("delta"))
+        message["usage"] = {**mapping(message.get("usage")), **mapping(event.get("usage"))}
 
 
-def _parsed_or_text(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": function["name"],
-        "description": function.get("description", ""),
-        "input_schema": function.get("parameters") or {"type": "object"},
-    }
-
-
-def _tool_choice(choice: object) -> dict[str, Any] | None:
-    if isinstance(choice, dict):
-        return {"type": "tool", "name": choice["function"]["name"]}
-    return {"auto": {"type": "auto"}, "required": {"type": "any"}, "none": {"type": "none"}}.get(str(choice))
+def _arguments(call: Mapping[str, Any]) -> str:
+    """The arguments as they came: a stream's text is not parsed, so that broken JSON stays broken."""
+    pieces = text(call.get("partial_json"))
+    return pieces or json.dumps(call.get("input"), ensure_ascii=False)
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(
-        prompt_tokens=usage.get("input_tokens"),
-        completion_tokens=usage.get("output_tokens"),
-        cached_tokens=usage.get("cache_read_input_tokens"),
+        prompt_tokens=count(usage.get("input_tokens")),
+        completion_tokens=count(usage.get("output_tokens")),
+        cached_tokens=count(usage.get("cache_read_input_tokens")),
     )

@@ -73,3 +73,12 @@ class Service(Protocol):
     def server_info(self) -> Mapping[str, object] | None:
         """`/server_info?config_format=json` (a vLLM in dev mode), or None."""
         ...
+
+
+class ConnectedService(Service, Protocol):
+    """A service that was really asked, over HTTP."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What had to be adapted to this server, and how often a request was sent again: sentences, without keys."""
+        ...

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vllm_gate.errors import NoAnswer, UnusableAnswer
+from vllm_gate.errors import NoAnswer
 from vllm_gate.server import parsing
+from vllm_gate.server.failures import CLOSED, HINTS
+from vllm_gate.server.fields import count, mapping, sequence, text
 from vllm_gate.server.interface import ModelCard
 from vllm_gate.server.json_body import JsonBody, parse_object
-from vllm_gate.server.reply import Answer, Refusal
-from vllm_gate.server.roots import api_roots, server_root
-from vllm_gate.server.transport import RESET, EventStream, Transport
-from vllm_gate.server.vllm_endpoints import VllmEndpoints
+from vllm_gate.server.reply import Answer, Refusal, Reply
+from vllm_gate.server.roots import api_roots
+from vllm_gate.server.service import MODELS_TIMEOUT_S, HttpService, listed_models, refuse_other_than_stream
+from vllm_gate.server.transport import EventStream, Transport
 
 _SAMPLING = {"temperature": 0, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0}
 """Every default is set: a model's generation_config.json would otherwise choose, and differ between two servers."""
@@ -26,46 +28,33 @@ _VLLM_ONLY: Mapping[str, object] = {
     "return_tokens_as_token_ids": True,
 }
 """Sent to a vLLM. A gateway that refuses unknown fields is asked without them, and that is noted."""
+_CONTENT = ("content", "reasoning", "reasoning_content", "tool_calls")
 _UNKNOWN_FIELD = re.compile(
     r"(un(known|recogni[sz]ed|supported|expected|permitted)|extra (inputs|fields)|not (permitted|supported|allowed))",
     re.IGNORECASE,
 )
 
 
-class OpenAIService(VllmEndpoints):
-    """See `Service`. `notes` says what had to be adapted to this server."""
+class OpenAIService(HttpService):
+    """See `Service`."""
 
     def __init__(self, transport: Transport, *, name: str, base_url: str, model: str) -> None:
-        super().__init__(transport, server_root(base_url), model)
-        self.name = name
-        self.model = model
-        self.base_url = base_url
+        super().__init__(transport, name=name, base_url=base_url, model=model)
         self._roots = api_roots(base_url)
-        self._plain = False
+        self._takes_vllm_fields: dict[str, bool] = {}
+        """By path, once a generation there was answered."""
         self._lock = threading.Lock()
-        self._notes: list[str] = []
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What had to be adapted to this server, in sentences."""
-        retries = getattr(self._transport, "retries", 0)
-        resent = [f"{self.name}: {retries} requests were sent again (refused, or asked to wait)"] if retries else []
-        return (*self._notes, *resent)
 
     def models(self) -> tuple[ModelCard, ...]:
         """See `Service`."""
-        for root in self._roots:
-            answer = self._transport.get(f"{root}/models", timeout_s=15.0)
-            if answer.status == 404 and root != self._roots[-1]:
+        roots = self._roots
+        for root in roots:
+            answer = self._transport.get(f"{root}/models", timeout_s=MODELS_TIMEOUT_S)
+            if answer.status == 404 and root != roots[-1]:
                 continue
-            if answer.status != 200:
-                refusal = parsing.refusal_from(answer.status, answer.body, elapsed_s=answer.elapsed_s)
-                raise UnusableAnswer(
-                    f"{self.name}: {root}/models answers HTTP {refusal.status}: {refusal.message}",
-                    hint=_key_hint(refusal.status),
-                )
+            entries = listed_models(answer, f"{self.name}: {root}/models")
             self._settle(root)
-            return tuple(_card(entry) for entry in _entries(parse_object(answer.body, f"{root}/models")))
+            return tuple(_card(entry) for entry in entries)
         raise AssertionError("the last root returns or raises")
 
     def chat(
@@ -87,32 +76,35 @@ class OpenAIService(VllmEndpoints):
         plain: dict[str, object] = {"model": self.model, **what, "max_tokens": max_tokens, **_SAMPLING, **extra}
         if stream:
             plain |= {"stream": True, "stream_options": {"include_usage": True}}
-        if self._plain:
+        if self._takes_vllm_fields.get(path) is False:
             return self._at_root(path, _without_vllm_fields(plain))
         answer = self._at_root(path, {**_VLLM_ONLY, **plain})
-        if not (isinstance(answer, Refusal) and _refuses_fields(answer)):
+        if isinstance(answer, Reply):
+            self._takes_vllm_fields[path] = True
+        # Once taken, always taken: from then on a 400 is the server's fault and no matter of fields.
+        if isinstance(answer, Reply) or self._takes_vllm_fields.get(path) or not _refuses_fields(answer):
             return answer
         again = self._at_root(path, _without_vllm_fields(plain))
         if isinstance(again, Refusal):
             return answer
-        with self._lock:
-            self._plain = True
-            self._note(
-                f"{self.name}: refuses vLLM's request fields, so token ids can't be asked for ({answer.message})"
-            )
+        self._takes_vllm_fields[path] = False
+        self._note(f"{self.name}: refuses vLLM's request fields, so token ids can't be asked for ({answer.message})")
         return again
 
     def _at_root(self, path: str, body: Mapping[str, object]) -> Answer:
         """The answer of the first root that knows the path."""
+        unknown: list[Refusal] = []
         for root in self._roots:
             url = f"{root}/{path}"
             answer = self._streamed(url, body) if body.get("stream") else self._whole(url, body)
-            # A 404 may also mean an unknown model, which the next root then says again.
-            if not (isinstance(answer, Refusal) and answer.status == 404 and root != self._roots[-1]):
-                if not isinstance(answer, Refusal):
-                    self._settle(root)
+            if isinstance(answer, Reply):
+                self._settle(root)
                 return answer
-        raise AssertionError("the last root returns")
+            if answer.status != 404:
+                return answer
+            unknown.append(answer)
+        # A 404 may be about the model: such a one says more than one about the path.
+        return next((refusal for refusal in unknown if self.model in refusal.message), unknown[-1])
 
     def _whole(self, url: str, body: Mapping[str, object]) -> Answer:
         answer = self._transport.post(url, body)
@@ -123,23 +115,23 @@ class OpenAIService(VllmEndpoints):
     def _streamed(self, url: str, body: Mapping[str, object]) -> Answer:
         with self._transport.stream(url, body) as stream:
             if stream.status >= 300:
-                return parsing.refusal_from(stream.status, stream.rest(), elapsed_s=0.0)
-            return read_stream(stream, f"{self.name}: {url}")
+                answer = stream.whole()
+                return parsing.refusal_from(answer.status, answer.body, elapsed_s=answer.elapsed_s)
+            return read_stream(stream, f"{self.name}: {url}", self._note)
 
     def _settle(self, root: str) -> None:
         with self._lock:
-            if len(self._roots) > 1:
-                if root != self._roots[0]:
-                    self._note(f"{self.name}: {self._roots[0]} answers 404, so {root} is used")
-                self._roots = (root,)
-
-    def _note(self, note: str) -> None:
-        if note not in self._notes:
-            self._notes.append(note)
+            first, self._roots = self._roots[0], (root,)
+        if root != first:
+            self._note(f"{self.name}: {first} answers 404, so {root} is used")
 
 
-def read_stream(stream: EventStream, what: str) -> Answer:
-    """A stream's chunks as one `Reply`; an error event makes it a `Refusal`. Raises NoAnswer when it breaks off."""
+def read_stream(stream: EventStream, what: str, note: Callable[[str], None]) -> Answer:
+    """A stream's chunks as one `Reply`; an error event makes it a `Refusal`.
+
+    Raises NoAnswer when it breaks off and UnusableAnswer when it is no stream.
+    """
+    refuse_other_than_stream(stream, what)
     chunks: list[Mapping[str, Any]] = []
     nonfinite, first_token_s, last_s, ended = 0, None, 0.0, False
     for last_s, data in stream.events():
@@ -148,33 +140,36 @@ def read_stream(stream: EventStream, what: str) -> Answer:
             break
         chunk = parse_object(data, f"{what}: a chunk")
         nonfinite += chunk.nonfinite
-        if message := parsing.error_in(chunk.value):
-            return parsing.refusal_from(_code(chunk.value), message.encode(), elapsed_s=last_s, in_stream=True)
+        if parsing.is_error(chunk.value):
+            return parsing.refusal_from(_code(chunk.value), data, elapsed_s=last_s, in_stream=True)
         if first_token_s is None and _has_content(chunk.value):
             first_token_s = last_s
         chunks.append(chunk.value)
     whole = parsing.merged(chunks)
     if not ended and not any(choice.get("finish_reason") for choice in whole.get("choices", [])):
         raise NoAnswer(
-            f"{what}: the stream broke off after {len(chunks)} chunks, without a finish reason or [DONE]", reason=RESET
+            f"{what}: the stream broke off after {len(chunks)} chunks, without a finish reason or [DONE]",
+            reason=CLOSED,
+            hint=HINTS[CLOSED],
         )
+    if not ended:
+        note(f"{what}: the stream ends without [DONE]")
     return parsing.reply_from(JsonBody(whole, nonfinite), elapsed_s=last_s, streamed=True, first_token_s=first_token_s)
 
 
 def _has_content(chunk: Mapping[str, Any]) -> bool:
-    for choice in chunk.get("choices") or []:
-        delta = choice.get("delta") or {}
-        if choice.get("text") or any(
-            delta.get(key) for key in ("content", "reasoning", "reasoning_content", "tool_calls")
-        ):
-            return True
-    return False
+    """Whether a generated token shows: as text, or as an id where its text is empty."""
+    return any(
+        choice.get("text") or choice.get("token_ids") or any(map(mapping(choice.get("delta")).get, _CONTENT))
+        for choice in map(mapping, sequence(chunk.get("choices")))
+    )
 
 
 def _code(chunk: Mapping[str, Any]) -> int:
+    """The status an error event tells, in the event or in its `error`; 500 where it tells none."""
     error = chunk.get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) else 500
+    code = error.get("code") if isinstance(error, dict) else chunk.get("code")
+    return code if isinstance(code, int) and 400 <= code < 600 else 500
 
 
 def _without_vllm_fields(body: Mapping[str, object]) -> dict[str, object]:
@@ -189,19 +184,7 @@ def _refuses_fields(refusal: Refusal) -> bool:
     return named or bool(_UNKNOWN_FIELD.search(refusal.message))
 
 
-def _key_hint(status: int) -> str:
-    return "the key is missing or wrong: see api_key_env of the service" if status in (401, 403) else ""
-
-
-def _entries(body: JsonBody) -> Sequence[Mapping[str, Any]]:
-    entries = body.value.get("data")
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-
-
 def _card(entry: Mapping[str, Any]) -> ModelCard:
-    length = entry.get("max_model_len")
     return ModelCard(
-        id=str(entry.get("id", "")),
-        max_model_len=length if isinstance(length, int) else None,
-        root=str(entry.get("root") or ""),
+        id=text(entry.get("id")), max_model_len=count(entry.get("max_model_len")), root=text(entry.get("root"))
     )

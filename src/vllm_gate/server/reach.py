@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "0.0.0.0")
+_LOOPBACK = ("localhost", "::1", "0.0.0.0")
 _SERVICE_NAMES = ("vllm", "host.docker.internal")
 
 
@@ -26,7 +26,7 @@ class Reachable:
 
     def explain(self) -> str:
         """One message: what was tried, what answered, what to change."""
-        port = urlsplit(self.base_url).port or 80
+        port = _port(self.base_url)
         where = f"{self.base_url} refuses: inside a container that address is the container itself, not the host"
         tried = f"tried port {port} on {', '.join(self.tried)}"
         if self.answered:
@@ -47,11 +47,17 @@ def look_elsewhere(
     `answers(host, port)` says whether something accepts a connection there.
     """
     parts = urlsplit(base_url)
-    if parts.hostname not in LOOPBACK or not in_container:
+    host = parts.hostname or ""
+    if not (host in _LOOPBACK or host.startswith("127.")) or not in_container:
         return None
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    port = _port(base_url)
     candidates = tuple(host for host in (*_SERVICE_NAMES, gateway) if host)
     return Reachable(base_url, candidates, next((host for host in candidates if answers(host, port)), ""))
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def with_host(url: str, host: str) -> str:
@@ -60,14 +66,30 @@ def with_host(url: str, host: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{host}:{parts.port}" if parts.port else host))
 
 
-def inside_container() -> bool:
-    """Whether this process runs in a container (Docker, Podman, containerd or Kubernetes)."""
-    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+def inside_container(exists: Callable[[str], bool] | None = None, read: Callable[[str], str] | None = None) -> bool:
+    """Whether this process runs in a container (Docker, Podman, containerd or Kubernetes).
+
+    Besides the marker files and cgroup v1 names: every container runtime mounts its own `/etc/hosts`.
+    """
+    exists, read = exists or _exists, read or _read
+    if exists("/.dockerenv") or exists("/run/.containerenv"):
         return True
+    if any(mark in read("/proc/1/cgroup") for mark in ("docker", "containerd", "kubepods", "libpod")):
+        return True
+    mounts = (line.split() for line in read("/proc/self/mountinfo").splitlines())
+    return any(len(fields) > 4 and fields[4] == "/etc/hosts" for fields in mounts)
+
+
+def _exists(path: str) -> bool:
+    return Path(path).exists()
+
+
+def _read(path: str) -> str:
+    """The text of a file; "" when it can't be read."""
     try:
-        return any(mark in Path("/proc/1/cgroup").read_text() for mark in ("docker", "containerd", "kubepods"))
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
+        return ""
 
 
 def default_gateway(routes: Sequence[str] | None = None) -> str:
@@ -75,10 +97,7 @@ def default_gateway(routes: Sequence[str] | None = None) -> str:
 
     Addresses stand there as hexadecimal in host byte order, which is little-endian on every machine vLLM runs on.
     """
-    try:
-        lines = Path("/proc/net/route").read_text().splitlines() if routes is None else routes
-    except OSError:
-        return ""
+    lines = _read("/proc/net/route").splitlines() if routes is None else routes
     for line in lines[1:]:
         fields = line.split()
         if len(fields) > 2 and fields[1] == "00000000":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
-
 
 def api_roots(base_url: str) -> tuple[str, ...]:
     """Where the OpenAI paths may live, in the order to try: `base_url` as it stands, then with `/v1`."""
@@ -14,9 +12,3 @@ def api_roots(base_url: str) -> tuple[str, ...]:
 def server_root(base_url: str) -> str:
     """Where `/health`, `/version`, `/metrics` and `/tokenize` live: `base_url` without a trailing `/v1`."""
     return base_url.rstrip("/").removesuffix("/v1")
-
-
-def without_user(url: str) -> str:
-    """`url` without user name and password, for every place that shows it."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

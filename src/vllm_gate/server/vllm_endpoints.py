@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vllm_gate.errors import UnusableAnswer
+from vllm_gate.server.fields import token_ids
 from vllm_gate.server.json_body import parse_object
 from vllm_gate.server.metrics import parse_metrics
 from vllm_gate.server.transport import HttpAnswer, Transport
@@ -22,9 +23,11 @@ class VllmEndpoints:
         self._model = model
 
     def health(self) -> bool | None:
-        """See `Service`."""
-        answer = self._transport.get(f"{self._root}/health", timeout_s=_PROBE_TIMEOUT_S)
-        return None if answer.status in _ABSENT else answer.status == 200
+        """See `Service`. Whatever is neither 200 nor a server's error (a login page, a 403) is no such endpoint."""
+        answer = self._got("/health", once=True)
+        if answer is None or 200 < answer.status < 500 or answer.status in _ABSENT:
+            return None
+        return answer.status == 200
 
     def version(self) -> str | None:
         """See `Service`."""
@@ -38,8 +41,10 @@ class VllmEndpoints:
 
     def metrics(self) -> Mapping[str, float] | None:
         """See `Service`."""
-        answer = self._transport.get(f"{self._root}/metrics", timeout_s=_PROBE_TIMEOUT_S)
-        return parse_metrics(answer.body.decode("utf-8", errors="replace")) if answer.status == 200 else None
+        answer = self._got("/metrics")
+        if answer is None or answer.status != 200:
+            return None
+        return parse_metrics(answer.body.decode("utf-8", errors="replace"))
 
     def tokenize(self, text: str, *, add_special_tokens: bool = False) -> tuple[int, ...] | None:
         """See `Service`."""
@@ -52,17 +57,32 @@ class VllmEndpoints:
     def detokenize(self, tokens: Sequence[int]) -> str | None:
         """See `Service`."""
         body = self._posted("/detokenize", {"model": self._model, "tokens": list(tokens)})
-        text = body.get("prompt") if body else None
-        return text if isinstance(text, str) else None
+        if body is None:
+            return None
+        text = body.get("prompt")
+        if not isinstance(text, str):
+            raise UnusableAnswer(f"{self._root}/detokenize answers without a text, only {sorted(body)[:8]}")
+        return text
 
     def _tokens(self, fields: Mapping[str, object]) -> tuple[int, ...] | None:
         body = self._posted("/tokenize", {"model": self._model, **fields})
-        tokens = body.get("tokens") if body else None
-        return tuple(tokens) if isinstance(tokens, list) else None
+        if body is None:
+            return None
+        tokens = token_ids(body.get("tokens"))
+        if tokens is None:
+            raise UnusableAnswer(f"{self._root}/tokenize answers without a list of tokens, only {sorted(body)[:8]}")
+        return tokens
+
+    def _got(self, path: str, *, once: bool = False) -> HttpAnswer | None:
+        """None for a redirect: a gateway that sends every unknown path to its web page."""
+        try:
+            return self._transport.get(f"{self._root}{path}", timeout_s=_PROBE_TIMEOUT_S, once=once)
+        except UnusableAnswer:
+            return None
 
     def _object(self, path: str) -> Mapping[str, object] | None:
-        answer = self._transport.get(f"{self._root}{path}", timeout_s=_PROBE_TIMEOUT_S)
-        if answer.status != 200:
+        answer = self._got(path)
+        if answer is None or answer.status != 200:
             return None
         try:
             return parse_object(answer.body, path).value
@@ -70,7 +90,7 @@ class VllmEndpoints:
             return None
 
     def _posted(self, path: str, fields: Mapping[str, object]) -> Mapping[str, object] | None:
-        answer: HttpAnswer = self._transport.post(f"{self._root}{path}", fields)
+        answer = self._transport.post(f"{self._root}{path}", fields)
         if answer.status in _ABSENT:
             return None
         if answer.status != 200:
