@@ -47,8 +47,7 @@ def _captured(server: Server, folder: Path) -> Path:
 
 
 def _judged(server: Server, capture: Path, folder: Path) -> Outcome:
-    settings = {GATE_2: {"logit_drift_tolerance": 0.02, "perplexity_drift_tolerance": 0.05}}
-    return run(server, folder, gates="2", settings=settings, config=f'\n[service.baseline]\nsnapshot = "{capture}"\n')
+    return run(server, folder, gates="2", config=f'\n[service.baseline]\nsnapshot = "{capture}"\n')
 
 
 def _row(outcome: Outcome) -> list[str]:
