@@ -40,12 +40,13 @@ def run(
     gates: str,
     settings: Mapping[str, Any] | None = None,
     config: str = "",
+    lock: Path | None = None,
 ) -> Outcome:
     """`vllm-gate run` against a server. `settings` replaces keys of gates by name; `config` is appended to the TOML."""
     written = _settings_file(folder, settings or {})
     (folder / "config.toml").write_text(_service("under_test", server) + f'log = "{server.log}"\n' + config)
     files = ("--settings", written, "--config", folder / "config.toml", "--report-dir", folder)
-    done, _ = command("run", "--gates", gates, *files)
+    done, _ = command("run", "--gates", gates, *files, *(("--lock-file", lock) if lock else ()))
     report = folder / "report.json"
     return Outcome(done.returncode, json.loads(report.read_text()) if report.exists() else {})
 
