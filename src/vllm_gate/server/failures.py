@@ -33,7 +33,8 @@ def explain(error: BaseException, *, limit_s: float, answering: bool) -> tuple[s
         return DNS, "the host name does not resolve"
     for cause in causes:
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _TLS_CUT):
-            return TLS, f"TLS failed: {getattr(cause, 'verify_message', '') or cause.reason or cause}"
+            why = getattr(cause, "verify_message", None) or getattr(cause, "reason", None) or cause
+            return TLS, f"TLS failed: {why}"
         if isinstance(cause, ConnectionRefusedError):
             return REFUSED, "connection refused"
         if isinstance(cause, OSError) and cause.errno in _UNREACHABLE:
