@@ -56,6 +56,25 @@ def test_positions_of_one_prompt_do_not_count_as_independent() -> None:
     assert by_prompt.high - by_prompt.low > 5 * (as_if_free.high - as_if_free.low)
 
 
+def test_prompts_of_unequal_length_do_not_make_a_constant_vary() -> None:
+    found = clustered_mean(np.ones(111), np.repeat([0, 1, 2], [1, 10, 100]), np.random.default_rng(1))
+    assert (found.interval.low, found.interval.high) == (1.0, 1.0)
+
+
+def test_the_interval_leaves_as_much_outside_as_its_level_says() -> None:
+    """Two prompts at 0 and 1, drawn twice with replacement: the mean is 0, .5, 1 with 1/4, 1/2, 1/4; only an interval
+    that leaves out 2.5 % on each side reaches both ends, and one that leaves out 30 % reaches neither.
+    """
+    values, prompts = np.array([0.0, 1.0]), np.array([0, 1])
+    wide = clustered_mean(values, prompts, np.random.default_rng(1)).interval
+    narrow = clustered_mean(values, prompts, np.random.default_rng(1), level=0.4).interval
+    assert (wide.low, wide.high) == (0.0, 1.0)
+    assert (narrow.low, narrow.high) == (0.5, 0.5)
+    many = np.random.default_rng(3).normal(size=4000)
+    ninety = clustered_mean(many, np.arange(4000), np.random.default_rng(1)).interval
+    assert ninety.high - ninety.low == pytest.approx(2 * 1.96 / np.sqrt(4000), rel=0.06)
+
+
 def test_a_single_prompt_has_an_interval_of_no_width() -> None:
     found = clustered_mean(np.array([0.1, 0.3]), np.array([4, 4]), np.random.default_rng(1))
     assert (found.mean, found.interval.low, found.interval.high) == pytest.approx((0.2, 0.2, 0.2))

@@ -7,7 +7,12 @@ NUMERICAL = "tests/gates/test_numerical.py"
 
 MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     # verdicts add up
-    ("src/vllm_gate/core/verdict.py", "(Verdict.FAIL, Verdict.ERROR,", "(Verdict.ERROR, Verdict.FAIL,", "tests/core"),
+    (
+        "src/vllm_gate/core/verdict.py",
+        "_WORST_FIRST = (Verdict.FAIL, Verdict.ERROR,",
+        "_WORST_FIRST = (Verdict.ERROR, Verdict.FAIL,",
+        "tests/core",
+    ),
     ("src/vllm_gate/core/verdict.py", "in seen), Verdict.ERROR)", "in seen), Verdict.PASS)", "tests/core"),
     ("src/vllm_gate/core/finding.py", "if passing and self.samples == 0:", "if False:", "tests/core"),
     # drift
@@ -47,7 +52,7 @@ MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (f"{G}/golden_prompt.py", "< threshold", "> threshold", "tests/gates/test_golden_prompt.py"),
     (f"{G}/readiness.py", "if death is not None and death.died:", "if False:", "tests/gates/test_model_load.py"),
-    (f"{G}/model_load.py", "if card is None:", "if False:", "tests/gates/test_model_load.py"),
+    (f"{G}/readiness.py", "if card is None:", "if False:", "tests/gates/test_model_load.py"),
     (
         f"{G}/consistency/probing.py",
         'if result.says_nonfinite else ""',

@@ -1,0 +1,173 @@
+"""Gate 4 on simulated servers: each fault has its own diagnosis, and a healthy server passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+from vllm_gate.app.observers import Quiet
+from vllm_gate.app.run import Clock
+from vllm_gate.app.runner import Selection, run_gates
+from vllm_gate.app.services import connect_all
+from vllm_gate.config.plan import Gates, LongContextSettings, Plan, ServiceConfig
+from vllm_gate.core.finding import Finding
+from vllm_gate.core.report import GateResult
+from vllm_gate.core.verdict import Verdict
+from vllm_gate.gates.capability.context import DEPTHS, build
+from vllm_gate.gates.capability.json_output import corpus
+from vllm_gate.gates.interface import Context
+from vllm_gate.gates.long_context import CHECK_NAMES, LongContext
+from vllm_gate.simulator.server import Simulator
+from vllm_gate.simulator.settings import SimulatorSettings
+from vllm_gate.simulator.tokenizer import tokenizer
+
+QUICK = LongContextSettings(context_lengths=(512, 2048), max_requests=12)
+
+
+def ask(*faults: str, settings: LongContextSettings = QUICK, server: SimulatorSettings | None = None) -> GateResult:
+    wanted = replace(server or SimulatorSettings(tp=1), faults=faults)
+    with Simulator(wanted) as running:
+        services = {
+            "under_test": ServiceConfig(
+                name="under_test", base_url=running.base_url, model=wanted.model, timeout_sec=60
+            )
+        }
+        plan = Plan(services=services, gates=Gates(long_context=settings))
+        context = Context(
+            plan=plan,
+            services=connect_all(plan, None),
+            log=None,
+            progress=lambda *_, **__: None,
+            now=Clock().now,
+            sleep=Clock().sleep,
+            rng=np.random.default_rng(5),
+        )
+        (result,) = run_gates(Selection((LongContext(),), {}), context, Quiet(), Clock().now)
+    assert {finding.check for finding in result.findings} <= set(CHECK_NAMES)
+    return result
+
+
+def failures(result: GateResult) -> list[tuple[str, str]]:
+    return [(f.check, f.symptom) for f in result.findings if f.verdict is Verdict.FAIL]
+
+
+def only(result: GateResult, check: str) -> Finding:
+    (finding,) = [finding for finding in result.findings if finding.check == check]
+    return finding
+
+
+def test_a_healthy_server_passes_every_check() -> None:
+    result = ask()
+    assert result.verdict is Verdict.PASS, failures(result)
+    assert {finding.check for finding in result.findings} == set(CHECK_NAMES)
+    assert "a hit of" in only(result, "prefix_cache").message
+    assert result.facts["json"] == {"valid": 12}
+
+
+@pytest.mark.parametrize(
+    ("fault", "check", "symptom"),
+    [
+        ("needle_lost_after:1000", "context", "needle_lost"),
+        ("garbage_beyond:1000", "context", "garbage"),
+        ("edge_off_by_one:512", "context_edges", "edge"),
+        ("json_truncated", "json", "json_truncated"),
+        ("json_trailing_spaces", "json", "json_endless_blanks"),
+        ("schema_ignored", "json", "schema_ignored"),
+        ("int_as_string", "tools", "SchemaMismatch"),
+        ("arg_dropped_in_stream", "tools", "InvalidJson"),
+        ("call_in_text", "tools", "call_in_text"),
+        ("parallel_merged", "tools", "parallel_merged"),
+        ("cache_stale_block", "prefix_cache", "cache_changes_answer"),
+        ("salt_ignored", "prefix_cache", "salt_ignored"),
+    ],
+)
+def test_each_fault_is_caught_with_its_own_diagnosis(fault: str, check: str, symptom: str) -> None:
+    assert (check, symptom) in failures(ask(fault))
+
+
+def test_a_cache_that_never_hits_is_a_finding_of_its_own_and_no_failure() -> None:
+    finding = only(ask("cache_never_hits"), "prefix_cache")
+    assert (finding.verdict, finding.symptom) == (Verdict.INCONCLUSIVE, "cache_never_hits")
+
+
+def test_lost_facts_are_told_by_depth() -> None:
+    (lost,) = [f for f in ask("needle_lost_after:1000").findings if f.check == "context" and f.verdict is Verdict.FAIL]
+    assert "at 2048 prompt tokens: facts are lost at depths 0%, 25%, 50%" in lost.message
+
+
+def test_a_length_beyond_the_window_is_inconclusive_with_both_numbers() -> None:
+    result = ask(settings=replace(QUICK, context_lengths=(512, 40_000)))
+    (far,) = [finding for finding in result.findings if finding.verdict is Verdict.INCONCLUSIVE]
+    assert "40000" in far.message
+    assert "32768" in far.message
+
+
+def test_a_server_without_a_tool_parser_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vllm_gate.server.openai_api import OpenAIService
+    from vllm_gate.server.reply import Answer, Refusal
+
+    plain = OpenAIService.chat
+
+    def refusing(self: OpenAIService, messages: Sequence[dict[str, object]], **fields: object) -> Answer:
+        if "tools" in fields:
+            return Refusal(status=400, message='"auto" tool choice requires --enable-auto-tool-choice')
+        return plain(self, messages, **fields)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(OpenAIService, "chat", refusing)
+    finding = only(ask(), "tools")
+    assert (finding.verdict, finding.symptom) == (Verdict.INCONCLUSIVE, "tools_off")
+
+
+def test_a_gateway_without_counters_can_not_prove_a_hit() -> None:
+    result = ask(server=SimulatorSettings(tp=1, gateway=True))
+    assert only(result, "prefix_cache").symptom == "hit_not_proved"
+    assert all("counted by the server's usage" in f.message for f in result.findings if f.check == "context")
+
+
+def test_a_rate_that_can_not_be_certified_within_the_budget_says_how_much_is_needed() -> None:
+    """The rule of three: no failure in n answers bounds the rate by .05^(1/n), so 99 % needs 299."""
+    finding = only(ask(settings=replace(QUICK, rate_verdict="certified")), "json")
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "299" in finding.remedy
+
+
+def test_checks_that_are_switched_off_are_not_asked() -> None:
+    checks = LongContext().checks(
+        Plan(
+            services={},
+            gates=Gates(long_context=replace(QUICK, tool_call_schema_check=False, prefix_cache_check=False)),
+        )
+    )
+    assert [check.name for check in checks] == ["json", "context"]
+
+
+@pytest.mark.parametrize("length", [300, 511, 512, 513, 4096, 32_768])
+def test_prompts_have_exactly_the_wanted_length_after_few_counts(length: int) -> None:
+    counts = 0
+
+    def count(messages: object) -> int:
+        nonlocal counts
+        counts += 1
+        return len(tokenizer().chat(messages))  # type: ignore[arg-type]
+
+    prompt = build(length, count, np.random.default_rng(1))
+    assert prompt.tokens == length
+    assert counts <= 10
+    assert [len(tokenizer().chat(prompt.messages(depth))) for depth in range(len(DEPTHS))] == [length] * 5
+
+
+def test_facts_stand_at_their_depths() -> None:
+    prompt = build(4096, lambda messages: len(tokenizer().chat(messages)), np.random.default_rng(1))
+    places = [prompt.text.index(code) / len(prompt.text) for _, code in prompt.facts]
+    assert places == pytest.approx(list(DEPTHS), abs=0.02)
+
+
+def test_the_shipped_schemas_are_valid_and_of_many_kinds() -> None:
+    for case in corpus():
+        Draft202012Validator.check_schema(case["schema"])
+    text = str([case["schema"] for case in corpus()])
+    assert all(kind in text for kind in ("enum", "array", "anyOf", "$ref", "null", "boolean", "number", "maximum"))
