@@ -24,7 +24,7 @@ from vllm_gate.core.verdict import Verdict
 from vllm_gate.gates.consistency.tracing import prompts
 from vllm_gate.judge.bootstrap import clustered_mean
 from vllm_gate.judge.drift import Drift, drift
-from vllm_gate.judge.drift_verdict import judge_mean, judge_tail
+from vllm_gate.judge.drift_verdict import is_changed, judge_mean, judge_tail
 from vllm_gate.judge.positions import Positions
 from vllm_gate.simulator.faults import Faults
 from vllm_gate.simulator.model import LanguageModel
@@ -106,15 +106,17 @@ def _first_difference(a: list[int], b: list[int]) -> int | None:
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), None)
 
 
-def verdict(of: Pair, drawn: np.ndarray, rng: np.random.Generator) -> Verdict:
-    """Gate 2's own verdict on some prompts."""
+def verdict(of: Pair, drawn: np.ndarray, rng: np.random.Generator) -> tuple[Verdict, bool]:
+    """Gate 2's own verdict on some prompts, and whether it sees a change (a warning where the verdict is a pass)."""
     values = np.concatenate([of.drifts[n].total_variation for n in drawn])
     floor = np.concatenate([of.floors[n].total_variation for n in drawn])
     clusters = np.repeat(np.arange(len(drawn)), LENGTH)
     whole = Drift(*(np.concatenate([getattr(of.drifts[n], f) for n in drawn]) for f in Drift.__dataclass_fields__))
+    measured, noise = clustered_mean(values, clusters, rng), clustered_mean(floor, clusters, rng)
+    changed = is_changed(measured, noise)
     if judge_tail(whole, floor).verdict is Verdict.FAIL:
-        return Verdict.FAIL
-    return judge_mean(clustered_mean(values, clusters, rng), TOLERANCE, float(floor.mean())).verdict
+        return Verdict.FAIL, changed
+    return judge_mean(measured, TOLERANCE, noise.mean).verdict, changed
 
 
 def statistics(of: Pair, drawn: np.ndarray, length: int) -> Mapping[str, float]:
@@ -169,9 +171,10 @@ def _verdicts(
             for of in pairs
             for _ in range(RUNS_A_SERVER)
         ]
-        table[name] = {
-            v.value: round(runs.count(v) / len(runs), 4) for v in (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE)
-        }
+        verdicts = [one for one, _ in runs]
+        counted = (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE)
+        table[name] = {one.value: round(verdicts.count(one) / len(runs), 4) for one in counted}
+        table[name]["changed"] = round(sum(changed for _, changed in runs) / len(runs), 4)
         means = [d.total_variation.mean() for of in pairs for d in of.drifts]
         table[name] |= {"mean_total_variation": round(float(np.mean(means)), 5), "runs": len(runs)}
     return table
@@ -206,11 +209,11 @@ def _plot(result: Mapping[str, object]) -> None:
     assert isinstance(rows, list)
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
     for name in [key for key in rows[0] if key not in ("requests", "positions")]:
-        points = sorted((row["positions"], row[name]) for row in rows)
+        points = [(row["requests"], row[name]) for row in rows if row["positions"] == 32 * row["requests"]]
         axes.plot(*zip(*points, strict=True), marker="o", label=name)
-    axes.axvline(2000, color="grey", linestyle=":", linewidth=1)
-    axes.set(xscale="log", xlabel="scored positions", ylabel="share of runs that see int8 rounding", ylim=(-0.02, 1.02))
-    axes.set_title(f"At 1 % false alarms on {result['healthy_runs']} healthy runs", fontsize=10)
+    axes.set(xlabel="requests (32 scored positions each)", ylabel="share of runs that see int8 rounding")
+    axes.set(ylim=(-0.02, 1.02), xticks=[5, 10, 20, 50])
+    axes.set_title(f"At one false alarm in a hundred ({result['healthy_runs']} healthy runs)", fontsize=10)
     axes.legend(fontsize=8)
     images = HERE.parent / "docs" / "images"
     images.mkdir(parents=True, exist_ok=True)

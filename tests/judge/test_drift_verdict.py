@@ -8,7 +8,7 @@ from vllm_gate.core.finding import Interval
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.judge.bootstrap import ClusteredMean, clustered_mean
 from vllm_gate.judge.drift import Drift
-from vllm_gate.judge.drift_verdict import judge_mean, judge_tail
+from vllm_gate.judge.drift_verdict import is_changed, judge_mean, judge_tail
 
 RNG = np.random.default_rng(7)
 
@@ -31,6 +31,15 @@ def measured(mean: float, low: float, high: float, clusters: int = 32) -> Cluste
 )
 def test_the_rule_for_the_mean(mean: float, low: float, high: float, floor: float, expected: Verdict) -> None:
     assert judge_mean(measured(mean, low, high), 0.02, floor).verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("low", "floor_high", "changed"),
+    [(0.013, 0.006, True), (0.012, 0.006, False), (0.001, 0.0, True), (0.0, 0.0, False)],
+)
+def test_a_change_is_clear_of_twice_the_noise(low: float, floor_high: float, changed: bool) -> None:
+    assert is_changed(measured(0.02, low, 0.03), measured(0.0, 0.0, floor_high)) is changed
+    assert not is_changed(measured(0.02, low, 0.03), None)
 
 
 def test_too_few_prompts_never_pass() -> None:

@@ -16,8 +16,9 @@ from vllm_gate.judge.bootstrap import ClusteredMean
 from vllm_gate.judge.drift import Drift
 from vllm_gate.judge.positions import Floats
 
-CLEAR_OF_NOISE = 5.0
+_CLEAR_OF_NOISE = 5.0
 """Drift over noise floor from which a change is real, whatever its size."""
+_CHANGED = 2.0
 LEAST_PROMPTS = 20
 _TAIL = 0.5
 _TAIL_OVER_FLOOR = 4.0
@@ -44,9 +45,18 @@ def judge_mean(measured: ClusteredMean, tolerance: float, floor: float) -> Judge
         return Judgement(Verdict.PASS, f"at most {high:.4f}, within {tolerance:g}")
     if low > tolerance:
         return Judgement(Verdict.FAIL, f"at least {low:.4f}, above {tolerance:g}")
-    if low > tolerance / 2 and measured.mean >= CLEAR_OF_NOISE * floor:
-        return Judgement(Verdict.FAIL, f"{measured.mean:.4f}, {ratio(measured.mean, floor)} the noise floor")
+    if low > tolerance / 2 and measured.mean >= _CLEAR_OF_NOISE * floor:
+        return Judgement(Verdict.FAIL, f"{measured.mean:.4f}, {_ratio(measured.mean, floor)} the noise floor")
     return Judgement(Verdict.INCONCLUSIVE, f"between {low:.4f} and {high:.4f}, around {tolerance:g}")
+
+
+def is_changed(measured: ClusteredMean, floor: ClusteredMean | None) -> bool:
+    """Whether a drift, however small, is more than the noise that the reference shows against itself.
+
+    The lower end of the one must lie above twice the upper end of the other: other kernels or another TP may move a
+    server by as much as its own noise, rounded weights move it further (docs/numerical-consistency.md has the study).
+    """
+    return floor is not None and measured.interval.low > _CHANGED * floor.interval.high
 
 
 def judge_tail(measured: Drift, floor: Floats) -> Judgement:
@@ -68,6 +78,6 @@ def judge_tail(measured: Drift, floor: Floats) -> Judgement:
     return Judgement(Verdict.PASS, f"{far} positions moved more than {limit:.2f}")
 
 
-def ratio(value: float, floor: float) -> str:
+def _ratio(value: float, floor: float) -> str:
     """`12 ×`, or `infinitely many times` over a floor of exactly 0."""
     return f"{value / floor:.0f} ×" if floor > 0 else "infinitely many times"

@@ -14,7 +14,7 @@ from vllm_gate.gates.asking import answer_evidence
 from vllm_gate.gates.consistency.comparing import Comparison, Measured
 from vllm_gate.gates.consistency.probing import NAN_REMEDY
 from vllm_gate.gates.consistency.tracing import NonFiniteError
-from vllm_gate.judge.drift_verdict import CLEAR_OF_NOISE, judge_mean, judge_tail
+from vllm_gate.judge.drift_verdict import is_changed, judge_mean, judge_tail
 from vllm_gate.judge.positions import Floats
 
 _UNITS = {"total_variation": "mean total variation", "weighted_logprob": "nats (weighted)", "kl": "nats (KL)"}
@@ -216,14 +216,13 @@ def _warning(comparison: Comparison, *, expected: bool) -> str:
     Between tensor-parallel sizes a clear change is `expected`: sums are added up in another order.
     """
     parts = list(comparison.limits)
-    floor = comparison.floor.mean.mean if comparison.floor else None
-    changed = comparison.main.mean.mean
+    floor = comparison.floor.mean if comparison.floor else None
     variation = float(comparison.main.drift.total_variation.mean())
-    if not expected and floor is not None and changed >= CLEAR_OF_NOISE * floor and variation > _WORTH_A_WARNING:
+    if not expected and floor is not None and is_changed(comparison.main.mean, floor) and variation > _WORTH_A_WARNING:
         parts.insert(
             0,
-            f"clear of the reference's own noise ({floor:.4f}): the two do not compute the same numbers, as after a "
-            "change of version, kernels or TP; a change of weights as small as int8 rounding looks like this as well",
+            f"clear of the reference's own noise ({floor.mean:.4f}): the two do not compute the same numbers, as after "
+            "a change of version, kernels or TP; a change of weights as small as int8 rounding looks like this as well",
         )
     return "; ".join(parts)
 
