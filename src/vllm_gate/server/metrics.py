@@ -18,7 +18,8 @@ def parse_metrics(text: str) -> Mapping[str, float]:
     for line in text.splitlines():
         if sample := _SAMPLE.match(line):
             try:
-                sums[sample[1]] += float(sample[2])
-            except ValueError:
+                value = float(sample[2])
+            except ValueError:  # a name that has no number stays missing: it must not read as 0
                 continue
+            sums[sample[1]] += value
     return dict(sums)
