@@ -73,6 +73,26 @@ def test_the_original_fault_is_told_in_words(tmp_path: Path) -> None:
     assert "16 × token id 0, the argmax of NaN logits" in " ".join(ran.out.split())
 
 
+def test_a_matching_condition_is_told_with_its_reason(tmp_path: Path) -> None:
+    with release(tmp_path, "fp32_as_bf16"):
+        config = tmp_path / "config.toml"
+        config.write_text(config.read_text() + "\n[rollback]\nauto_rollback = true\n")
+        ran = vllm_gate(*GATES, cwd=tmp_path)
+    decision = report(tmp_path)["decision"]
+    assert isinstance(decision, dict)
+    assert decision["matched"] == ["gate_3_deterministic_probe_failed"]
+    assert decision["action"] == "dry-run"
+    assert "rollback: dry-run — gate_3_deterministic_probe_failed" in ran.out
+
+
+def test_a_healthy_release_matches_no_condition(tmp_path: Path) -> None:
+    with release(tmp_path):
+        vllm_gate(*GATES, cwd=tmp_path)
+    decision = report(tmp_path)["decision"]
+    assert isinstance(decision, dict)
+    assert (decision["matched"], decision["action"]) == ([], "none")
+
+
 def test_the_original_fault_needs_more_than_one_gpu(tmp_path: Path) -> None:
     with release(tmp_path, "fp32_as_bf16", tp=1):
         assert vllm_gate(*GATES, cwd=tmp_path).code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import shutil
 import sys
@@ -10,11 +11,12 @@ from pathlib import Path
 
 from vllm_gate.app import run as app
 from vllm_gate.app.live import progress_observer
-from vllm_gate.app.plan import add_plan_arguments, plan_from
+from vllm_gate.app.plan import add_plan_arguments, conditions, plan_from
 from vllm_gate.errors import ExitCode
 from vllm_gate.gates.registry import GATES
 from vllm_gate.report.console import to_text
 from vllm_gate.report.json_report import to_json
+from vllm_gate.rollback.decision import decide
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="inconclusive",
         help="what makes the exit code non-zero: fail alone, also not being able to judge (default), or never",
     )
-    parser.add_argument("--rollback", choices=("auto", "dry-run", "off"), default="auto", help="see the rollback docs")
+    parser.add_argument(
+        "--rollback",
+        choices=("dry-run", "off"),
+        default="dry-run",
+        help="whether to decide about a rollback; the command line tells the decision and dispatches nothing",
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what standard output gets")
     parser.add_argument("--seed", type=int, help="repeat a run's random choices (the report names its seed)")
 
@@ -43,7 +50,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     except BaseException as error:
         observer.run_aborted(str(error))
         raise
-    report = app.masked(report, plan, os.environ)
+    decision = decide(
+        report, plan.conditions, conditions(), auto_rollback=plan.rollback.auto_rollback, mode=arguments.rollback
+    )
+    report = app.masked(dataclasses.replace(report, decision=decision), plan, os.environ)
     path = app.write_report(report, arguments.report_dir)
     observer.run_finished(report)
     if arguments.format == "json":
