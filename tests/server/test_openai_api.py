@@ -133,7 +133,8 @@ def test_a_gateway_that_refuses_vllms_fields_is_asked_without_them_and_that_is_n
 
 
 def test_nan_logits_are_never_taken_for_a_refused_field() -> None:
-    with asking(always(http(NAN, 400))) as (service, server):
+    """Not even by a server that repeats the request, with the names of its fields, in its error."""
+    with asking(lambda request: http({**NAN, "request": request.json}, 400)) as (service, server):
         assert refusal(service.chat(HELLO, max_tokens=1, logprobs=True)).says_nonfinite
     assert (len(server.requests), service.notes) == (1, ())
 
@@ -267,6 +268,12 @@ def test_health(status: int, healthy: bool | None) -> None:
         assert service.health() is healthy
 
 
+def test_health_is_asked_once_because_its_caller_polls() -> None:
+    with asking(always([])) as (service, server), pytest.raises(NoAnswer):
+        service.health()
+    assert (len(server.requests), service.notes) == (1, ())
+
+
 def test_a_tokenizer_that_answers_without_tokens_is_broken_and_not_absent() -> None:
     with asking(always(http({"count": 3, "tokens": ["a"]}))) as (service, _):
         with pytest.raises(UnusableAnswer, match="without a list of tokens"):
@@ -338,6 +345,12 @@ def test_parallel_tool_calls_are_put_together_by_index() -> None:
         ("b", "sub", '{"x": 2}', 1),
     ]
     assert answer.finish_reason == "tool_calls"
+
+
+def test_tool_calls_stand_in_the_order_of_their_index_and_not_of_their_arrival() -> None:
+    calls = [{"index": index, "id": str(index), "function": {"name": "add"}} for index in (1, 0)]
+    answer = reply(streamed(delta(tool_calls=calls), delta("tool_calls")))
+    assert [call.id for call in answer.tool_calls] == ["0", "1"]
 
 
 def test_a_tool_name_repeated_in_every_piece_is_one_name() -> None:
@@ -451,6 +464,28 @@ def test_a_refusal_is_read_from_any_wording() -> None:
         b"[" * 10_000: "[" * 500,
     }.items():
         assert parsing.refusal_from(500, body, elapsed_s=0).message == message
+
+
+def test_a_chosen_token_outside_the_top_k_is_one_more_entry() -> None:
+    chat_form = {
+        "content": [
+            {"token": "token_id:9", "logprob": -5.0, "top_logprobs": [{"token": "token_id:1", "logprob": -0.1}]}
+        ]
+    }
+    text_form = {"tokens": ["token_id:9"], "token_logprobs": [-5.0], "top_logprobs": [{"token_id:1": -0.1}]}
+    for form in (chat_form, text_form):
+        (position,) = parsing.generated_logprobs(form) or ()
+        assert position.top == {1: -0.1, 9: -5.0}
+
+
+def test_the_token_that_stands_in_the_prompt_is_known_by_the_prompts_ids_and_not_by_its_place() -> None:
+    entry = {"1": {"logprob": -0.1, "rank": 1}, "9": {"logprob": -5.0, "rank": 40}}
+    (_, known) = parsing.prompt_logprobs([None, entry], (3, 9)) or (None, None)
+    (_, guessed) = parsing.prompt_logprobs([None, entry], None) or (None, None)
+    assert known is not None
+    assert (known.token_id, known.logprob, known.rank) == (9, -5.0, 40)
+    assert guessed is not None
+    assert guessed.token_id == 1, "vLLM writes the standing token first"
 
 
 ANYTHING = st.recursive(

@@ -165,6 +165,7 @@ def test_silence_ends_at_the_timeout_and_names_it() -> None:
     with Loopback(lambda _: [30.0]) as server, pytest.raises(NoAnswer, match=r"no answer within 0\.3 s") as failure:
         transport(timeout_s=60).get(server.root, timeout_s=0.3)
     assert failure.value.reason == "timeout"
+    assert len(server.requests) == 1, "a hang is evidence, of a GET too"
 
 
 @pytest.mark.parametrize("head", [b"", b"Content-Length: 1000\r\n"], ids=["until closed", "content-length"])

@@ -250,7 +250,6 @@ class _Incoming:
                         self._url, TIMEOUT, f"no complete answer within {self._limit_s:g} s"
                     )
                 yield chunk
-            raw.drain_conn()  # nothing is left; this hands the connection back to be used again
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._started
