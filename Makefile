@@ -20,6 +20,7 @@ e2e: $(READY)  ## a real vLLM on this CPU, healthy and with the original fault
 	tests/e2e/run
 
 bench: $(READY)  ## the figures that README and docs claim
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	bench/run
 
 $(READY): pyproject.toml
