@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.finding import Finding
 from vllm_gate.core.verdict import Verdict
-from vllm_gate.gates.consistency.comparing import compare
+from vllm_gate.gates.consistency.comparing import Comparison, compare
 from vllm_gate.gates.consistency.findings import (
     corrupt_finding,
     decode_finding,
@@ -59,6 +59,7 @@ class _Run:
 
     def __init__(self) -> None:
         self._sides: dict[str, Side] = {}
+        self._comparisons: dict[tuple[str, str], Comparison] = {}
         self._broken = ""
 
     def nan_inf(self, context: Context) -> Iterator[Finding]:
@@ -84,7 +85,7 @@ class _Run:
             yield missing_reference(context.plan)
             return
         try:
-            comparison = compare(context, reference, self._release(context))
+            comparison = self._compare(context, reference, self._release(context))
         except NonFiniteError as proof:
             yield self._proven(proof)
             return
@@ -121,7 +122,7 @@ class _Run:
                 yield missing_variant(plan, size)
                 continue
             try:
-                comparison = compare(context, reference, side)
+                comparison = self._compare(context, reference, side)
             except NonFiniteError as proof:
                 yield self._proven(proof)
                 continue
@@ -139,6 +140,13 @@ class _Run:
         """NaN that showed only while comparing: one request in many, or a variant other than the release."""
         self._broken = self._broken or str(proof)
         return nan_finding(proof)
+
+    def _compare(self, context: Context, reference: Side, candidate: Side) -> Comparison:
+        """Each pair is asked once, also where the release is the TP variant and TP=1 the baseline."""
+        pair = (reference.label, candidate.label)
+        if pair not in self._comparisons:
+            self._comparisons[pair] = compare(context, reference, candidate)
+        return self._comparisons[pair]
 
     def _reference(self, context: Context) -> Side | None:
         return self._side(context, "baseline") or self._side(context, "tp.1")
