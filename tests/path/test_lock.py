@@ -7,7 +7,7 @@ import pytest
 from vllm_gate.errors import FileProblem
 from vllm_gate.path.contradictions import contradictions
 from vllm_gate.path.diff import Severity, changes, gone, unapproved
-from vllm_gate.path.lock import ApprovedFallback, Lock, approve, parse, to_text
+from vllm_gate.path.lock import Approved, Lock, approve, parse, to_text
 from vllm_gate.path.matrix import compare
 from vllm_gate.path.record import ExecutionPath, read_log
 
@@ -21,7 +21,8 @@ WORKSPACE = "Initialized FlashInfer Allreduce norm quantization fusion workspace
 ATTENTION = "Using FLASHINFER attention backend out of potential backends: ['FLASHINFER']."
 ALLREDUCE = "Using ['FLASHINFER', 'PYNCCL'] all-reduce backends (in dispatch order) for group 'tp:0' out of potential"
 FALLBACK = "FlashInfer mnnvl allreduce workspace unavailable; falling back to trtllm backend for single node."
-PATH = (ENGINE, FUSIONS, WORKSPACE, ATTENTION, ALLREDUCE)
+UP = "INFO:     Application startup complete."
+PATH = (ENGINE, FUSIONS, WORKSPACE, ATTENTION, ALLREDUCE, UP)
 
 
 def record(*lines: str) -> ExecutionPath:
@@ -29,7 +30,7 @@ def record(*lines: str) -> ExecutionPath:
 
 
 def test_a_lock_comes_back_as_it_was_written() -> None:
-    lock = approve(record(*PATH, FALLBACK), reason="no NVSwitch", expires=datetime.date(2027, 1, 1))
+    lock = approve(record(*PATH, FALLBACK), reason="no NVSwitch", today=TODAY, expires=datetime.date(2027, 1, 1))
     assert parse(to_text(lock), "x") == lock
     assert lock.facts["dtype_activation"] == "bf16"
     assert lock.facts["moe_backend"] is None
@@ -37,15 +38,15 @@ def test_a_lock_comes_back_as_it_was_written() -> None:
 
 
 def test_a_lock_is_one_fact_a_line_in_a_stable_order() -> None:
-    text = to_text(approve(record(), reason="first"))
-    assert text == to_text(approve(record(*reversed(PATH)), reason="first"))
+    text = to_text(approve(record(), reason="first", today=TODAY))
+    assert text == to_text(approve(record(*reversed(PATH)), reason="first", today=TODAY))
     rows = [line.strip() for line in text.splitlines() if line.startswith("    ")]
     assert rows == sorted(rows)
     assert '"dtype_activation": "bf16",' in rows
 
 
 def test_what_was_approved_differs_in_nothing() -> None:
-    assert changes(record(), approve(record(), reason="r")) == ()
+    assert changes(record(), approve(record(), reason="r", today=TODAY)) == ()
 
 
 @pytest.mark.parametrize(
@@ -59,21 +60,21 @@ def test_what_was_approved_differs_in_nothing() -> None:
     ],
 )
 def test_each_change_is_found_and_weighed(old: str, new: str, field: str, severity: Severity) -> None:
-    lock = approve(record(), reason="r")
+    lock = approve(record(), reason="r", today=TODAY)
     (change,) = changes(record(*(line.replace(old, new) for line in PATH)), lock)
     assert (change.field, change.severity) == (field, severity)
 
 
 def test_a_fusion_that_comes_back_is_better_and_a_line_that_is_gone_is_worse() -> None:
     without = tuple(line for line in PATH if line != FUSIONS)
-    (lost,) = changes(record(*without), approve(record(), reason="r"))
+    (lost,) = changes(record(*without), approve(record(), reason="r", today=TODAY))
     assert (lost.field, lost.observed, lost.severity) == ("fusions", None, Severity.WORSE)
-    fewer = approve(record(*(line.replace(", allreduce_rms", "") for line in PATH)), reason="r")
+    fewer = approve(record(*(line.replace(", allreduce_rms", "") for line in PATH)), reason="r", today=TODAY)
     assert [change.severity for change in changes(record(), fewer)] == [Severity.BETTER]
 
 
 def test_a_cast_that_nobody_approved_is_worse() -> None:
-    lock = approve(record(), reason="r")
+    lock = approve(record(), reason="r", today=TODAY)
     (cast,) = changes(record(*PATH, "Casting torch.bfloat16 to torch.float16."), lock)
     assert (cast.field, cast.approved, cast.severity) == ("dtype_cast", None, Severity.WORSE)
 
@@ -82,19 +83,19 @@ def test_a_fallback_needs_an_approval_that_still_holds() -> None:
     seen = record(*PATH, FALLBACK)
     (fallback,) = seen.fallbacks
     assert unapproved(seen, None, TODAY) == (fallback,)
-    assert unapproved(seen, approve(seen, reason="known"), TODAY) == ()
+    assert unapproved(seen, approve(seen, reason="known", today=TODAY), TODAY) == ()
     for expires, still_open in ((TODAY, ()), (TODAY - datetime.timedelta(days=1), (fallback,))):
-        lock = Lock(fallbacks=(ApprovedFallback(id=fallback.id, reason="r", expires=expires),))
+        lock = Lock(fallbacks=(Approved(id=fallback.id, reason="r", expires=expires),))
         assert unapproved(seen, lock, TODAY) == still_open
 
 
 def test_an_approved_fallback_that_is_gone_is_told() -> None:
-    assert len(gone(record(), approve(record(*PATH, FALLBACK), reason="r"))) == 1
+    assert len(gone(record(), approve(record(*PATH, FALLBACK), reason="r", today=TODAY))) == 1
 
 
 def test_approving_again_keeps_the_reason_and_expiry_of_known_fallbacks() -> None:
-    first = approve(record(*PATH, FALLBACK), reason="no NVSwitch", expires=TODAY)
-    again = approve(record(*PATH, FALLBACK), reason="other", previous=first)
+    first = approve(record(*PATH, FALLBACK), reason="no NVSwitch", today=TODAY, expires=TODAY)
+    again = approve(record(*PATH, FALLBACK), reason="other", today=TODAY, previous=first)
     assert again.fallbacks == first.fallbacks
     assert again.reason == "other"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from vllm_gate.app.files import read_bytes, write_atomically
 from vllm_gate.app.logs import open_log
 from vllm_gate.errors import ExitCode, FileProblem, UsageError
-from vllm_gate.path.diff import changes
+from vllm_gate.path.diff import changes, unapproved, unapproved_contradictions
 from vllm_gate.path.lock import Lock, approve, parse, to_text
 from vllm_gate.path.record import State, read_log
 
@@ -33,19 +33,23 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     previous = (
         parse(read_bytes(path, "lock file").decode("utf-8", errors="replace"), str(path)) if path.exists() else None
     )
-    known = {approved.id for approved in previous.fallbacks} if previous else set()
-    new = [fallback for fallback in record.fallbacks if fallback.id not in known]
-    if new and not arguments.reason.strip():
-        listed = "\n".join(f"  line {fallback.line_number}: {fallback.line}" for fallback in new)
+    today = datetime.datetime.now(datetime.UTC).date()
+    new = unapproved(record, previous, today)
+    odd = unapproved_contradictions(record, previous, today)
+    if (new or odd) and not arguments.reason.strip():
+        listed = [f"  line {fallback.line_number}: {fallback.line}" for fallback in new]
+        listed += [f"  {contradiction.sentence}" for contradiction in odd]
         raise UsageError(
-            f"{len(new)} fallbacks were never approved:\n{listed}", hint='say why they are fine: --reason "…"'
+            "nobody has approved these yet:\n" + "\n".join(listed), hint='say why they are fine: --reason "…"'
         )
-    lock = approve(record, reason=arguments.reason, expires=_date(arguments.expires), previous=previous)
+    lock = approve(record, reason=arguments.reason, today=today, expires=_date(arguments.expires), previous=previous)
     write_atomically(path, to_text(lock).encode())
     for change in changes(record, previous or Lock()):
         print(f"approved: {change}")
     for fallback in new:
         print(f"approved: fallback: {fallback.id}")
+    for contradiction in odd:
+        print(f"approved: contradiction: {contradiction.sentence}")
     print(f"wrote {path}: {len(lock.facts)} facts, {len(lock.fallbacks)} fallbacks")
     return ExitCode.PASS
 

@@ -6,30 +6,49 @@ fallback, or a dtype path that nobody approved, is the omen of the next silent f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from vllm_gate.advisories.coverage import uncovered
 from vllm_gate.advisories.matching import known_faults
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.finding import Evidence, EvidenceKind, Finding, Location
 from vllm_gate.core.verdict import Verdict
+from vllm_gate.errors import NoAnswer, UnusableAnswer
 from vllm_gate.gates.interface import Check, Context
 from vllm_gate.path import lock as locks
+from vllm_gate.path.checkpoint import read_checkpoint
 from vllm_gate.path.contradictions import contradictions
-from vllm_gate.path.diff import DTYPE_PATH, IDENTITY, Change, Severity, changes, gone, unapproved
+from vllm_gate.path.diff import (
+    DTYPE_PATH,
+    IDENTITY,
+    Change,
+    Severity,
+    changes,
+    explained_anew,
+    gone,
+    unapproved,
+    unapproved_contradictions,
+)
+from vllm_gate.path.fallbacks import Fallback
 from vllm_gate.path.matrix import compare
 from vllm_gate.path.record import ExecutionPath, State, read_log
+from vllm_gate.path.sources import Reported, from_server_info, from_version, merge
+
+T = TypeVar("T")
 
 CHECK_NAMES = ("kernel_fallback", "dtype_path", "kernel_path", "matrix", "contradictions", "known_fault", "coverage")
+_CONDITIONS = ("unexplained_kernel_fallback_detected", "dtype_path_changed_without_approval")
+"""Rollback conditions that only a startup log can raise."""
 
 
 class ExecutionPathGate:
-    """See the module. `needs_log`: without a startup log there is nothing to read."""
+    """See the module. Without a startup log it still knows the declared combination's faults and gaps."""
 
     key = "execution_path"
     number = 0
     title = "execution path"
-    needs_log = True
 
     def checks(self, plan: Plan) -> Sequence[Check]:
         """One check that reads the log once and answers every question about it."""
@@ -42,51 +61,90 @@ class ExecutionPathGate:
 
 def _ask(context: Context) -> Iterator[Finding]:
     plan = context.plan
-    record = read_log(context.log.lines() if context.log else ())
-    if not any(seen.state is State.OBSERVED for seen in record.fields.values()):
-        yield _nothing_read(plan)
-        return
-    context.facts["observed"] = {
-        name: seen.value for name, seen in record.fields.items() if seen.state is State.OBSERVED
-    }
-    context.facts["absent"] = [name for name, seen in record.fields.items() if seen.state is State.ABSENT]
-    context.facts["fallbacks"] = [fallback.id for fallback in record.fallbacks]
+    record = _record(context)
     lock = locks.parse(plan.lock, plan.lock_path) if plan.lock else None
-    yield _fallbacks(plan, record, lock, context)
-    yield from _against_lock(plan, record, lock)
+    context.facts.update(_facts(record, lock))
+    if context.log is None and lock is None:
+        yield _no_log(plan)
+    else:
+        yield _fallbacks(plan, record, lock, context.today)
+        yield from _against_lock(plan, record, lock)
+        yield _contradictions(plan, record, lock, context.today)
     yield from _matrix(plan, record)
-    yield _contradictions(plan, record)
     yield _known_faults(plan, record)
     yield _coverage(plan, record)
 
 
-def _nothing_read(plan: Plan) -> Finding:
-    log = plan.services["under_test"].log
+def _record(context: Context) -> ExecutionPath:
+    """The log's record, completed by what the server answers and what the checkpoint's headers say."""
+    record = read_log(context.log.lines() if context.log else ())
+    reported = (
+        [_told(service.version, from_version), _told(service.server_info, from_server_info)]
+        if (service := context.services.get("under_test"))
+        else []
+    )
+    model = record["model"].value or context.plan.services["under_test"].model
+    return merge(record, [*reported, read_checkpoint(context.checkpoint(model))])
+
+
+def _told(ask: Callable[[], T], read: Callable[[T | None], Reported]) -> Reported:
+    """A gateway has no such endpoint; whether the server answers at all is gate 1's question."""
+    try:
+        return read(ask())
+    except (NoAnswer, UnusableAnswer):
+        return read(None)
+
+
+def _facts(record: ExecutionPath, lock: locks.Lock | None) -> dict[str, object]:
+    seen = {name: one for name, one in record.fields.items() if one.state is State.OBSERVED}
+    return {
+        "observed": {name: one.value for name, one in seen.items()},
+        "sources": {name: one.source for name, one in seen.items() if one.source != "log"},
+        "absent": [name for name, one in record.fields.items() if one.state is State.ABSENT],
+        "fallbacks": [fallback.id for fallback in record.fallbacks],
+        "changes": [str(change) for change in changes(record, lock)] if lock else [],
+    }
+
+
+def _no_log(plan: Plan) -> Finding:
+    listed = [condition for condition in plan.conditions if condition in _CONDITIONS]
+    never = f"; without one, {' and '.join(listed)} can't be raised" if listed else ""
     return Finding(
         check="kernel_fallback",
-        verdict=Verdict.INCONCLUSIVE,
-        message=f"{log or 'no log'} says nothing of the execution path, so fallbacks and dtypes can't be held against "
-        "what was approved",
-        location=plan.where("service.under_test.log"),
-        remedy="Point `log` of [service.under_test] at the whole startup log of this server (or docker:NAME).",
+        verdict=Verdict.SKIPPED,
+        message=f"no startup log was given, so kernel fallbacks and dtype changes can't be seen{never}",
+        location=plan.where("service.under_test"),
+        remedy="Set `log` of [service.under_test] in config.toml: a path, or docker:NAME.",
     )
 
 
-def _fallbacks(plan: Plan, record: ExecutionPath, lock: locks.Lock | None, context: Context) -> Finding:
-    """Every fallback needs an approval that still holds."""
-    open_ones = unapproved(record, lock, context.today)
-    if not open_ones:
-        known = f"; {len(record.fallbacks)} approved" if record.fallbacks else ""
-        better = gone(record, lock) if lock else ()
-        return Finding(
-            check="kernel_fallback",
-            verdict=Verdict.PASS,
-            message=f"no unapproved kernel fallback{known}",
-            warning=f"approved fallbacks do not happen any more: {'; '.join(better)}" if better else "",
-        )
+def _fallbacks(plan: Plan, record: ExecutionPath, lock: locks.Lock | None, today: datetime.date) -> Finding:
+    """Every fallback needs an explanation or an approval that still holds. A log without a whole start hides some."""
+    if open_ones := unapproved(record, lock, today):
+        return _unexplained(plan, open_ones, lock)
+    if not record.whole:
+        return _cut_log(plan)
+    explained = sum(bool(one.explanation) for one in record.fallbacks)
+    counts = {"approved": len(record.fallbacks) - explained, "known to be harmless": explained}
+    told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    better = gone(record, lock) if lock else ()
+    new = [one.id for one in explained_anew(record, lock)] if lock else []
+    warnings = [
+        f"approved fallbacks do not happen any more: {'; '.join(better)}" if better else "",
+        f"new, and known to be harmless: {'; '.join(new)}" if new else "",
+    ]
+    return Finding(
+        check="kernel_fallback",
+        verdict=Verdict.PASS,
+        message=f"no unexplained kernel fallback{f' ({told})' if told else ''}",
+        warning="; ".join(filter(None, warnings)),
+    )
+
+
+def _unexplained(plan: Plan, open_ones: Sequence[Fallback], lock: locks.Lock | None) -> Finding:
     first = open_ones[0]
-    expired = lock is not None and lock.fallback(first.id) is not None
-    why = "its approval has expired" if expired else "nobody approved it"
+    expired = lock.fallback(first.id) if lock else None
+    why = f"its approval ended on {expired.expires}" if expired else "nobody approved it"
     more = f" (and {len(open_ones) - 1} more)" if len(open_ones) > 1 else ""
     return Finding(
         check="kernel_fallback",
@@ -96,11 +154,23 @@ def _fallbacks(plan: Plan, record: ExecutionPath, lock: locks.Lock | None, conte
         measured=float(len(open_ones)),
         threshold=0.0,
         unit="unapproved fallbacks",
-        evidence=tuple(
-            Evidence(EvidenceKind.LOG, f"line {fallback.line_number}", fallback.line) for fallback in open_ones[:5]
-        ),
+        evidence=tuple(_line(fallback.line_number, fallback.line) for fallback in open_ones[:5]),
         location=_log_line(plan, first.line_number),
         remedy=f"Find out why. If it is as it should be, approve it: {_approve_command(plan)}",
+    )
+
+
+def _cut_log(plan: Plan) -> Finding:
+    log = plan.services["under_test"].log
+    return Finding(
+        check="kernel_fallback",
+        verdict=Verdict.INCONCLUSIVE,
+        message=f"{log} does not hold a whole start of the server, so a fallback may have gone unseen"
+        if log
+        else f"{plan.lock_path} approves an execution path, but no startup log was given to hold against it",
+        location=plan.where("service.under_test.log"),
+        remedy="Point `log` of [service.under_test] at the startup log of this server from its first line on "
+        "(or docker:NAME).",
     )
 
 
@@ -114,19 +184,18 @@ def _against_lock(plan: Plan, record: ExecutionPath, lock: locks.Lock | None) ->
             warning=f"nothing was approved yet, so no change is seen; {_approve_command(plan)} writes {plan.lock_path}",
         )
         return
+    if not record.whole and not changes(record, lock):
+        return
     found = changes(record, lock)
     yield _changed(plan, "dtype_path", [change for change in found if change.field in DTYPE_PATH], _dtypes(record))
     others = [change for change in found if change.field not in DTYPE_PATH | IDENTITY]
     told = "; ".join(str(change) for change in found if change.field in IDENTITY)
-    finding = _changed(plan, "kernel_path", others, "kernels, backends and fusions are the approved ones")
-    if finding.verdict is Verdict.PASS and told:
-        finding = Finding(check="kernel_path", verdict=Verdict.PASS, message=finding.message, warning=told)
-    yield finding
+    yield _changed(plan, "kernel_path", others, "kernels, backends and fusions are the approved ones", told)
 
 
-def _changed(plan: Plan, check: str, found: Sequence[Change], fine: str) -> Finding:
+def _changed(plan: Plan, check: str, found: Sequence[Change], fine: str, warning: str = "") -> Finding:
     if not found:
-        return Finding(check=check, verdict=Verdict.PASS, message=fine)
+        return Finding(check=check, verdict=Verdict.PASS, message=fine, warning=warning)
     worst = next((change for change in found if change.severity is Severity.WORSE), found[0])
     what = "number formats" if check == "dtype_path" else "kernels, backends or fusions"
     return Finding(
@@ -136,11 +205,7 @@ def _changed(plan: Plan, check: str, found: Sequence[Change], fine: str) -> Find
         message=f"{what} changed without approval: {'; '.join(str(change) for change in found)}",
         measured=worst.observed or "absent",
         threshold=worst.approved or "absent",
-        evidence=tuple(
-            Evidence(EvidenceKind.LOG, f"{change.field}, line {change.line_number}", change.line)
-            for change in found[:5]
-            if change.line
-        ),
+        evidence=tuple(_line(change.line_number, change.line, change.field) for change in found[:5] if change.line),
         location=_log_line(plan, worst.line_number) if worst.line_number else Location(plan.lock_path, 1),
         remedy=f"If the change is wanted, approve it in a pull request: {_approve_command(plan)}",
     )
@@ -174,17 +239,26 @@ def _matrix(plan: Plan, record: ExecutionPath) -> Iterator[Finding]:
     )
 
 
-def _contradictions(plan: Plan, record: ExecutionPath) -> Finding:
-    found = contradictions(record)
+def _contradictions(plan: Plan, record: ExecutionPath, lock: locks.Lock | None, today: datetime.date) -> Finding:
+    found = unapproved_contradictions(record, lock, today)
     if not found:
-        return Finding(check="contradictions", verdict=Verdict.PASS, message="the log does not contradict itself")
+        accepted = "; ".join(one.sentence for one in contradictions(record))
+        return Finding(
+            check="contradictions",
+            verdict=Verdict.PASS,
+            message="the server does not contradict itself" if not accepted else "what contradicts itself is approved",
+            warning=accepted,
+        )
+    lines = [line for one in found for line in one.lines]
     return Finding(
         check="contradictions",
         verdict=Verdict.FAIL,
         symptom=found[0].name,
-        message="; ".join(rule.sentence for rule in found),
-        location=_log_line(plan, 1),
-        remedy="Do not trust this server's numbers before the contradiction is understood; see the lines of the log.",
+        message="; ".join(one.sentence for one in found),
+        evidence=tuple(_line(number, line) for number, line in lines[:5]),
+        location=_log_line(plan, lines[0][0]) if lines else None,
+        remedy="Do not trust this server's numbers before it is understood. If it is as it should be, approve it: "
+        f"{_approve_command(plan)}",
     )
 
 
@@ -227,6 +301,11 @@ def _asked_gates(plan: Plan) -> frozenset[str]:
 def _dtypes(record: ExecutionPath) -> str:
     names = ("dtype_activation", "quantization", "dtype_kv_cache")
     return ", ".join(f"{name} {record[name].value or 'not said'}" for name in names)
+
+
+def _line(number: int, line: str, title: str = "") -> Evidence:
+    place = f"line {number}" if number else "not in the log"
+    return Evidence(EvidenceKind.LOG, f"{title}, {place}" if title else place, line)
 
 
 def _log_line(plan: Plan, number: int) -> Location | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from typing import TypeAlias
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _FORM = re.compile(
@@ -21,19 +22,32 @@ _FORM = re.compile(
     re.DOTALL,
 )
 _PROCESS = re.compile(r"^\((?P<process>[A-Z]\w*[^()]{0,70})\)\s+(?P<text>.*)$", re.DOTALL)
-_RANK = re.compile(r"(?:_TP|rank[= ]|Worker-)(\d+)")
+_RANKS = re.compile(r"_((?:DP|PP|TP)\d+)")
+_OLD_RANK = re.compile(r"(?:rank[= ]|Worker-)(\d+)")
+_PID = re.compile(r"pid=(\d+)")
 LONGEST = 20_000
-"""Characters of a line that are read: the engine's line, the longest that matters, has about 4,000."""
+"""Characters of a line that are read: the engine's line, the longest that matters, has about 6,000."""
+
+Speaker: TypeAlias = int | str
+"""A process id, or a rank where the log gives no ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`level` is "" for a line without a form; `rank` is the tensor-parallel rank, None outside of a worker."""
+    """`level` is "" for a line without a form; `rank` names a worker ("TP0", "DP1_TP0"), "" for any other speaker.
+
+    A worker logs as plain `Worker` until it knows its rank, so `pid` ties its early lines to the later ones.
+    """
 
     text: str
     level: str = ""
-    process: str = ""
-    rank: int | None = None
+    rank: str = ""
+    pid: int = 0
+
+    @property
+    def speaker(self) -> Speaker:
+        """The process that said it, as well as the line tells; "" where it does not."""
+        return self.pid or self.rank
 
 
 def parse_line(line: str) -> Message:
@@ -48,9 +62,19 @@ def parse_line(line: str) -> Message:
     if not form:
         return Message(line)
     parts = form.groupdict()
-    process = parts["process"] or ""
-    rank = _RANK.search(process)
-    return Message(parts["text"], parts.get("level") or "", process, int(rank[1]) if rank else None)
+    return _message(parts["text"], parts.get("level") or "", parts["process"] or "")
+
+
+def _message(text: str, level: str, process: str) -> Message:
+    pid = _PID.search(process)
+    return Message(text, level, _rank(process), int(pid[1]) if pid else 0)
+
+
+def _rank(process: str) -> str:
+    if ranks := _RANKS.findall(process):
+        return "_".join(ranks)
+    old = _OLD_RANK.search(process)
+    return f"TP{old[1]}" if old else ""
 
 
 def _from_json(line: str) -> Message | None:
@@ -65,6 +89,6 @@ def _from_json(line: str) -> Message | None:
     if text is None:
         return None
     level = next((str(fields[key]) for key in ("level", "levelname", "severity") if key in fields), "")
-    process = str(fields.get("process_name") or fields.get("processName") or "")
-    rank = _RANK.search(process)
-    return Message(text, level.upper(), process, int(rank[1]) if rank else None)
+    name = str(fields.get("process_name") or fields.get("processName") or "")
+    pid = fields.get("process", fields.get("pid", ""))
+    return _message(text, level.upper(), f"{name} pid={pid}" if isinstance(pid, int) else name)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from vllm_gate.errors import FileProblem
+from vllm_gate.path.contradictions import contradictions
 from vllm_gate.path.record import FIELDS, ExecutionPath, State
 
 FORMAT = "vllm-gate execution path"
 VERSION = 1
+VOLATILE = frozenset({"compile_cache"})
+"""Fields that differ between starts of the very same server: never approved, never compared."""
+_APPROVE_AGAIN = "`vllm-gate approve --log FILE` writes one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovedFallback:
-    """A fallback that somebody looked at. `expires` is the last day on which the approval counts."""
+class Approved:
+    """A fallback, or a contradiction, that somebody looked at. `expires` is the last day on which that counts."""
 
     id: str
     reason: str
@@ -30,39 +34,56 @@ class ApprovedFallback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """What was approved. `facts` maps a field to its value, None where the log was to say nothing of it."""
+    """What was approved. `facts` maps a field to its value, None where the server was to say nothing of it."""
 
     facts: Mapping[str, str | None] = field(default_factory=dict)
-    fallbacks: tuple[ApprovedFallback, ...] = ()
+    fallbacks: tuple[Approved, ...] = ()
+    contradictions: tuple[Approved, ...] = ()
     reason: str = ""
 
-    def fallback(self, identity: str) -> ApprovedFallback | None:
+    def fallback(self, identity: str) -> Approved | None:
         """The approval of a fallback, expired or not."""
         return next((approved for approved in self.fallbacks if approved.id == identity), None)
 
+    def contradiction(self, name: str) -> Approved | None:
+        """The approval of a contradiction, expired or not."""
+        return next((approved for approved in self.contradictions if approved.id == name), None)
+
 
 def approve(
-    record: ExecutionPath, *, reason: str, expires: datetime.date | None = None, previous: Lock | None = None
+    record: ExecutionPath,
+    *,
+    reason: str,
+    today: datetime.date,
+    expires: datetime.date | None = None,
+    previous: Lock | None = None,
 ) -> Lock:
-    """The lock that approves what `record` shows. Fallbacks approved before keep their reason and expiry."""
-    known = {approved.id: approved for approved in (previous.fallbacks if previous else ())}
+    """The lock that approves what `record` shows. Approvals that still hold keep their reason and expiry.
+
+    Facts that this record leaves unknown (a log at another level, a warm cache) stay as they were approved.
+    """
+    before = previous or Lock()
+
+    def approval(known: Approved | None, identity: str, explained: str = "") -> Approved:
+        if known and known.holds(today):
+            return known
+        return Approved(id=identity, reason=explained or reason, expires=None if explained else expires)
+
+    observed = {
+        name: record[name].value for name in FIELDS if record[name].state is not State.UNKNOWN and name not in VOLATILE
+    }
     return Lock(
-        facts={name: record[name].value for name in FIELDS if record[name].state is not State.UNKNOWN},
-        fallbacks=tuple(
-            known.get(fallback.id) or ApprovedFallback(id=fallback.id, reason=reason, expires=expires)
-            for fallback in record.fallbacks
-        ),
+        facts={**before.facts, **observed},
+        fallbacks=tuple(approval(before.fallback(one.id), one.id, one.explanation) for one in record.fallbacks),
+        contradictions=tuple(approval(before.contradiction(one.name), one.name) for one in contradictions(record)),
         reason=reason,
     )
 
 
 def to_text(lock: Lock) -> str:
-    """The file: stable order, one fact or fallback a line, so that a pull request shows what changed."""
+    """The file: stable order, one fact or approval a line, so that a pull request shows what changed."""
     facts = [
         f"    {json.dumps(name)}: {json.dumps(lock.facts[name], ensure_ascii=False)}" for name in sorted(lock.facts)
-    ]
-    fallbacks = [
-        f"    {json.dumps(_fallback(f), ensure_ascii=False)}" for f in sorted(lock.fallbacks, key=lambda f: f.id)
     ]
     return (
         "{\n"
@@ -70,7 +91,8 @@ def to_text(lock: Lock) -> str:
         f'  "version": {VERSION},\n'
         f'  "reason": {json.dumps(lock.reason, ensure_ascii=False)},\n'
         f'  "facts": {{{_lines(facts)}}},\n'
-        f'  "fallbacks": [{_lines(fallbacks)}]\n'
+        f'  "fallbacks": [{_lines(_rows(lock.fallbacks))}],\n'
+        f'  "contradictions": [{_lines(_rows(lock.contradictions))}]\n'
         "}\n"
     )
 
@@ -79,42 +101,62 @@ def parse(text: str, path: str) -> Lock:
     """Read a lock. Raises FileProblem that says what is wrong with it."""
     try:
         body = json.loads(text)
-    except ValueError as error:
-        raise FileProblem(f"{path}: not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise FileProblem(f"{path}: not JSON: {error}", hint=_APPROVE_AGAIN) from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise FileProblem(f"{path}: not a lock of vllm-gate", hint="`vllm-gate approve --log FILE` writes one")
+        raise FileProblem(f"{path}: not a lock of vllm-gate", hint=_APPROVE_AGAIN)
     if body.get("version") != VERSION:
         raise FileProblem(
             f"{path}: version {body.get('version')!r}, but this vllm-gate reads version {VERSION}",
             hint="approve the path again with this vllm-gate",
         )
-    facts, fallbacks = body.get("facts"), body.get("fallbacks")
-    if not isinstance(facts, dict) or not all(value is None or isinstance(value, str) for value in facts.values()):
+    facts = body.get("facts")
+    if not isinstance(facts, dict):
         raise FileProblem(f"{path}: facts must map each field to a text or null")
-    if not isinstance(fallbacks, list):
-        raise FileProblem(f"{path}: fallbacks must be a list")
+    for name, value in facts.items():
+        if value is not None and not isinstance(value, str):
+            raise FileProblem(f"{path}: facts.{name} must be a text or null, not {value!r}")
     return Lock(
         facts=facts,
-        fallbacks=tuple(_read_fallback(entry, path) for entry in fallbacks),
+        fallbacks=_approvals(body.get("fallbacks"), "fallbacks", path),
+        contradictions=_approvals(body.get("contradictions", []), "contradictions", path),
         reason=str(body.get("reason", "")),
     )
+
+
+def _rows(approvals: Iterable[Approved]) -> list[str]:
+    rows = []
+    for one in sorted(approvals, key=lambda approved: approved.id):
+        expires = {"expires": one.expires.isoformat()} if one.expires else {}
+        rows.append(f"    {json.dumps({'id': one.id, 'reason': one.reason, **expires}, ensure_ascii=False)}")
+    return rows
 
 
 def _lines(rows: list[str]) -> str:
     return "\n" + ",\n".join(rows) + "\n  " if rows else ""
 
 
-def _fallback(approved: ApprovedFallback) -> dict[str, str]:
-    expires = {"expires": approved.expires.isoformat()} if approved.expires else {}
-    return {"id": approved.id, "reason": approved.reason, **expires}
+def _approvals(entries: Any, key: str, path: str) -> tuple[Approved, ...]:
+    if not isinstance(entries, list):
+        raise FileProblem(f"{path}: {key} must be a list")
+    approvals = []
+    for number, entry in enumerate(entries, start=1):
+        place = f"{path}: {key}, entry {number}"
+        if not isinstance(entry, dict):
+            raise FileProblem(f"{place}: must be an object with id and reason, not {entry!r}")
+        for needed in ("id", "reason"):
+            if not isinstance(entry.get(needed), str) or not entry[needed].strip():
+                raise FileProblem(f"{place}: needs a {needed}, as text", hint="an approval says why it was given")
+        if unknown := set(entry) - {"id", "reason", "expires"}:
+            raise FileProblem(f"{place}: unknown key {min(unknown)!r}", hint="known: id, reason, expires")
+        approvals.append(Approved(id=entry["id"], reason=entry["reason"], expires=_date(entry.get("expires"), place)))
+    return tuple(approvals)
 
 
-def _read_fallback(entry: Any, path: str) -> ApprovedFallback:
-    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str) or not isinstance(entry.get("reason"), str):
-        raise FileProblem(f"{path}: each fallback needs an id and a reason, both texts: {entry!r}")
-    expires = entry.get("expires")
+def _date(expires: object, place: str) -> datetime.date | None:
+    if expires is None:
+        return None
     try:
-        until = None if expires is None else datetime.date.fromisoformat(expires)
-    except (TypeError, ValueError):
-        raise FileProblem(f"{path}: {expires!r} is no date; write expires as YYYY-MM-DD") from None
-    return ApprovedFallback(id=entry["id"], reason=entry["reason"], expires=until)
+        return datetime.date.fromisoformat(str(expires))
+    except ValueError:
+        raise FileProblem(f"{place}: {expires!r} is no date; write expires as YYYY-MM-DD") from None

@@ -67,8 +67,16 @@ def _speculative(_key: str, record: ExecutionPath) -> str | None:
     return None if seen.state is not State.OBSERVED else str(seen.value not in ("None", None)).lower()
 
 
-def _unseen(_key: str, _record: ExecutionPath) -> str | None:
-    return None
+def _expert_parallel(_key: str, record: ExecutionPath) -> str | None:
+    """Its size; a server without it prints no line about it."""
+    seen = record["parallelism_ep"]
+    return None if seen.state is State.UNKNOWN else seen.value or "1"
+
+
+def _expert_size(declared: str, observed: str) -> bool:
+    if declared in ("true", "false"):
+        return (declared == "true") == (observed != "1")
+    return declared == observed
 
 
 def _same(declared: str, observed: str) -> bool:
@@ -103,8 +111,7 @@ _OBSERVE: Mapping[str, Callable[[str, ExecutionPath], str | None]] = {
     "model_runner": _model_runner,
     "allreduce_backend": _allreduce,
     "speculative_decoding": _speculative,
-    "parallelism_ep": _unseen,
-    "hardware": _unseen,
+    "parallelism_ep": _expert_parallel,
 }
 _AGREE: Mapping[str, Callable[[str, str], bool]] = {
     "runtime_version": _version,
@@ -113,5 +120,7 @@ _AGREE: Mapping[str, Callable[[str, str], bool]] = {
     "attention_backend": _contains,
     "allreduce_backend": _contains,
     "moe_backend": _contains,
+    "hardware": _contains,
+    "parallelism_ep": _expert_size,
     "quantization": _quantization,
 }

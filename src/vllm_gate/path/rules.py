@@ -1,8 +1,7 @@
 """From a log message to a field of the record: one table, one row a message.
 
-Patterns match on the text alone; level and module move between releases. A field whose value may be said several
-times (once a rank, once a layer kind) collects every distinct value. `example` is a message as vLLM words it in the
-releases named, `near_miss` one that looks alike and must not match.
+Patterns match on the message's text alone; level and module move between releases. To teach the gate a new message,
+add a row: its example and near miss are tests already.
 """
 
 from __future__ import annotations
@@ -13,22 +12,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One row. `pattern` is searched in the message; group 1 is the value, or `value` where the message has none.
+    """One row.
 
-    `many` collects all values as a set; without it a second, different value from the same rank replaces the first.
+    `pattern` matches from the message's start on; its first group that took part is the value, or `value` where the
+    message has none. `needle` is a text of four or more characters that every such message holds; a line without any
+    needle is not looked at (`scan` says which needles are slow). `example` is the message as vLLM words it from release
+    `since` on (up to `until`, where it is gone), `near_miss` one that looks alike and must not match. `many` collects
+    all distinct values; without it the last value of a speaker counts. `debug`: told at DEBUG only, so its absence says
+    nothing in an INFO log. `compiling`: told while compiling, so its absence says nothing when graphs came from a
+    cache.
     """
 
     field: str
     pattern: str
+    needle: str
     example: str
     near_miss: str
-    versions: str = "0.11-0.32"
+    since: str = "0.11"
+    until: str = ""
     value: str = ""
     many: bool = False
-
-    def compiled(self) -> re.Pattern[str]:
-        """The pattern, ready to search with."""
-        return re.compile(self.pattern)
+    debug: bool = False
+    compiling: bool = False
 
 
 ENGINE_LINE = re.compile(
@@ -40,6 +45,7 @@ ENGINE_FIELDS: dict[str, str] = {
     "tensor_parallel_size": "parallelism_tp",
     "pipeline_parallel_size": "parallelism_pp",
     "data_parallel_size": "parallelism_dp",
+    "decode_context_parallel_size": "parallelism_dcp",
     "quantization": "quantization",
     "enforce_eager": "enforce_eager",
     "kv_cache_dtype": "dtype_kv_cache",
@@ -51,188 +57,29 @@ ENGINE_FIELDS: dict[str, str] = {
     "load_format": "load_format",
 }
 """Keys of the engine's line to fields of the record."""
-COMPILATION = (
+INSIDE_ENGINE = (
     ("compile_mode", re.compile(r"'(?:mode|level)': (?:<CompilationMode\.(\w+): \d+>|(\d+))")),
     ("cudagraph_mode", re.compile(r"'cudagraph_mode': <CUDAGraphMode\.(\w+):")),
+    ("requested_moe_backend", re.compile(r"\bmoe_backend='(\w+)'")),
+    ("requested_linear_backend", re.compile(r"\blinear_backend='(\w+)'")),
 )
-"""What is read out of `compilation_config` in the engine's line."""
+"""What is read out of the nested values of the engine's line."""
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        field="architecture",
-        pattern=r"^Resolved architecture: (\w+)",
-        example="Resolved architecture: Qwen3ForCausalLM",
-        near_miss="Could not find the Resolved architecture: Qwen3ForCausalLM",
-    ),
-    Rule(
-        field="max_model_len",
-        pattern=r"^Using max model len (\d+)",
-        example="Using max model len 32768",
-        near_miss="Using max model length",
-    ),
-    Rule(
-        field="attention_backend",
-        pattern=r"^Using (?:AttentionBackendEnum\.)?([A-Z][A-Z0-9_]+) attention backend out of potential backends",
-        example="Using FLASHINFER attention backend out of potential backends: ['FLASHINFER', 'TRITON_ATTN'].",
-        near_miss="Using TRITON MoE backend out of potential backends: ['TRITON'].",
-        versions="0.16-0.32",
-        many=True,
-    ),
-    Rule(
-        field="attention_backend",
-        pattern=r"^Using (?:AttentionBackendEnum\.)?([A-Z][A-Z0-9_]*(?:ATTN|ATTENTION|INFER|MLA)[A-Z0-9_]*) backend",
-        example="Using FLASH_ATTN backend.",
-        near_miss="Using NCCL backend.",
-        versions="0.16-0.32",
-        many=True,
-    ),
-    Rule(
-        field="attention_backend",
-        pattern=r"^Using (Flash Attention|FlashInfer|Triton|FlexAttention) (?:attention )?backend on V1 engine",
-        example="Using Flash Attention backend on V1 engine.",
-        near_miss="Using Flash Attention backend.",
-        versions="0.11",
-        many=True,
-    ),
-    Rule(
-        field="flash_attention_version",
-        pattern=r"^Using FlashAttention version (\d+)",
-        example="Using FlashAttention version 3",
-        near_miss="Cannot use FA version 3 with ALiBi, defaulting to FA version 2.",
-        versions="0.22-0.32",
-    ),
-    Rule(
-        field="allreduce_backends",
-        pattern=r"^Using (\[[^\]]*\]) all-reduce backends \(in dispatch order\) for group 'tp",
-        example="Using ['CUSTOM', 'PYNCCL'] all-reduce backends (in dispatch order) for group 'tp:0' out of potential "
-        "backends: ['NCCL_SYMM_MEM', 'CUSTOM', 'PYNCCL'].",
-        near_miss="Using ['PYNCCL'] all-reduce backends (in dispatch order) for group 'world:0' out of potential "
-        "backends: ['PYNCCL'].",
-        versions="0.22-0.32",
-    ),
-    Rule(
-        field="allreduce_fusion_backend",
-        pattern=r"^Initialized FlashInfer Allreduce norm(?: quantization)? fusion workspace with backend=(\w+)",
-        example="Initialized FlashInfer Allreduce norm quantization fusion workspace with backend=trtllm",
-        near_miss="Failed to initialize FlashInfer Allreduce norm fusion workspace with backend=trtllm",
-        versions="0.22-0.32",
-        many=True,
-    ),
-    Rule(
-        field="fusions",
-        pattern=r"^Enabled custom fusions: (.+)$",
-        example="Enabled custom fusions: norm_quant, act_quant, allreduce_rms",
-        near_miss="Disabled custom fusions: norm_quant",
-        versions="0.22-0.32",
-    ),
-    Rule(
-        field="fusion_matches",
-        pattern=r"^fusion pass matches: (\{.*\})",
-        example="fusion pass matches: {'AllReduceFusionPass': 33}",
-        near_miss="no fusion pass matches",
-        versions="0.22-0.32, DEBUG",
-        many=True,
-    ),
-    Rule(
-        field="ir_op_priority",
-        pattern=r"^Final IR op priority after setting platform defaults: (.+)$",
-        example="Final IR op priority after setting platform defaults: IrOpPriorityConfig(rms_norm=['native'])",
-        near_miss="Setting IR op priority for rms_norm to native",
-        versions="0.22-0.32",
-    ),
-    Rule(
-        field="linear_kernels",
-        pattern=r"^(?:Selected|Using) (\w+(?:Kernel|KernelMM|MM)) for ",
-        example="Selected CutlassFP8ScaledMMLinearKernel for ModelOptFp8LinearMethod",
-        near_miss="Tried to force CutlassFP8ScaledMMLinearKernel, but the kernel couldn't be implemented",
-        versions="0.16-0.32",
-        many=True,
-    ),
-    Rule(
-        field="linear_kernels",
-        pattern=r"^Using ([\w.-]+) for NVFP4 GEMM",
-        example="Using flashinfer-cutlass for NVFP4 GEMM",
-        near_miss="NVFP4 GEMM is slow",
-        versions="0.16",
-        many=True,
-    ),
-    Rule(
-        field="moe_backend",
-        pattern=r"^Using '?([\w ]+?)'? [\w ]*MoE (?:LoRA )?backend",
-        example="Using 'FLASHINFER_CUTLASS' NvFp4 MoE backend out of potential backends: ['MARLIN'].",
-        near_miss="No NvFp4 MoE backend supports the deployment configuration.",
-        versions="0.16-0.32",
-        many=True,
-    ),
-    Rule(
-        field="model_runner",
-        pattern=r"^Using V2 Model Runner",
-        value="v2",
-        example="Using V2 Model Runner",
-        near_miss="Model Runner V2 requires Triton; using the V1 model runner instead.",
-        versions="0.16-0.32",
-    ),
-    Rule(
-        field="kv_cache_layout",
-        pattern=r"^Using (\w+) KV cache layout",
-        example="Using LBHNC KV cache layout.",
-        near_miss="KV cache layout is unknown",
-        versions="0.16-0.32",
-    ),
-    Rule(
-        field="query_dtypes",
-        pattern=r"^FlashInfer resolved query dtypes: (prefill=[\w.]+, decode=[\w.]+)",
-        example="FlashInfer resolved query dtypes: prefill=torch.bfloat16, decode=torch.bfloat16, "
-        "decode_backend=flashinfer-native, kv_cache_dtype=torch.float8_e4m3fn, arch=sm90",
-        near_miss="FlashInfer resolved nothing",
-        versions="0.25-0.32",
-    ),
-    Rule(
-        field="dtype_cast",
-        pattern=r"^((?:Downcasting|Upcasting|Casting) [\w.]+ to [\w.]+?)\.?$",
-        example="Casting torch.bfloat16 to torch.float16.",
-        near_miss="Broadcasting torch.bfloat16 to torch.float16.",
-    ),
-    Rule(
-        field="dtype_cast",
-        pattern=r"^(Your device .+ doesn't support .+ Falling back to .+ for compatibility)",
-        example="Your device Tesla T4 doesn't support torch.bfloat16. Falling back to torch.float16 for compatibility.",
-        near_miss="Your device Tesla T4 is old.",
-    ),
-    Rule(
-        field="sampling_defaults",
-        pattern=r"[Dd]efault (?:vLLM )?sampling parameters have been overridden by (.+?)\. If this",
-        example="Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: "
-        "`{'temperature': 0.6}`. If this is not intended, please relaunch vLLM with `--generation-config vllm`.",
-        near_miss="Using default sampling parameters from vLLM.",
-    ),
-    Rule(
-        field="cudagraph_override",
-        pattern=r"^(CUDAGraphMode\.\w+ is not supported with .+?; setting cudagraph_mode=\w+)",
-        example="CUDAGraphMode.FULL_AND_PIECEWISE is not supported with spec-decode for attention backend "
-        "FlashInferBackend (support: AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE); setting cudagraph_mode=PIECEWISE",
-        near_miss="CUDAGraphMode.FULL is supported",
-        many=True,
-    ),
-    Rule(
-        field="cudagraphs_captured",
-        pattern=r"^Graph capturing finished",
-        value="yes",
-        example="Graph capturing finished in 12 secs, took 0.63 GiB",
-        near_miss="Skipping CUDA graph capture. To turn on CUDA graph capture, ensure `cudagraph_mode` was not set",
-    ),
-    Rule(
-        field="batch_invariant",
-        pattern=r"^VLLM_BATCH_INVARIANT",
-        value="yes",
-        example="VLLM_BATCH_INVARIANT is enabled and no attention backend was specified; defaulting to TRITON_ATTN.",
-        near_miss="Unknown vLLM environment variable detected: VLLM_BATCH_INVARIANCE",
-    ),
-    Rule(
-        field="nccl_version",
-        pattern=r"^vLLM is using nccl==([\d.]+)",
-        example="vLLM is using nccl==2.27.5",
-        near_miss="nccl==2.27.5 is installed",
-    ),
+RUNS_ARGUMENTS = "non-default args: "
+"""The first message of a start: a log that holds it again is the log of a server that was started again."""
+UP = re.compile(
+    r"Application startup complete|Starting vLLM (?:API )?server|init engine \(profile|Available routes are"
 )
-"""Every rule. Their fields, and those of the engine's line, are all the fields of a record."""
+"""Messages of a server that has chosen its path. Before one of them, what is not said may still come."""
+WARM_CACHE = re.compile(r"Directly load (?:the compiled graph|AOT compilation)")
+"""Graphs came from a cache, so the passes that report fusions did not run."""
+NEEDLES = (
+    "Initializing a V1 LLM",
+    RUNS_ARGUMENTS,
+    "Application startup",
+    "Starting vLLM",
+    "init engine",
+    "Available routes",
+    "Directly load",
+)
+"""Texts of the messages that are read by more than one row."""
