@@ -402,6 +402,19 @@ def test_a_case_that_passes_inside_a_suite_that_fails_is_no_failure() -> None:
     assert finding.location == Location("golden.yaml", 7)
 
 
+def test_a_suite_is_not_asked_where_the_probe_has_shown_nan_logits() -> None:
+    service = Scripted(lambda request: NAN if request.wants_logprobs else ZEROS)
+    around = context(service)
+    around = replace(around, plan=replace(around.plan, golden_cases=CASES))
+    asked_by_check = []
+    found = []
+    for check in GoldenPrompt().checks(around.plan):
+        found += list(check.ask(around))
+        asked_by_check.append(len(service.asked))
+    assert [finding.verdict for finding in found] == [Verdict.FAIL, Verdict.SKIPPED]
+    assert asked_by_check[0] == asked_by_check[1]
+
+
 def test_a_tool_call_that_was_cut_is_explained_by_its_rule() -> None:
     called = Reply(tool_calls=(ToolCall(id="1", name="add", arguments='{"a": '),), finish_reason="length")
     found = ask_suite(Scripted(lambda _: called), case("call", "tool_call", {"name": "add"}, 3))

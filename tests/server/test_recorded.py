@@ -229,7 +229,7 @@ def test_nan_logits_in_a_stream_are_tokens_without_a_logprob(real: Recorded) -> 
     reply = real.chat("chat_stream_with_logprobs", FAULTY)
     assert reply.logprobs is not None
     assert [(p.token_id, p.logprob, dict(p.top)) for p in reply.logprobs] == [(0, None, {})] * 3
-    assert (reply.text, reply.token_ids) == ("", (0, 0, 0))
+    assert (reply.text, reply.token_ids, reply.nonfinite) == ("", (0, 0, 0), 3)
     assert reply.first_token_s is not None, "a token came, though its text is empty"
 
 

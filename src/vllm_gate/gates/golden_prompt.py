@@ -49,12 +49,34 @@ class GoldenPrompt:
 
     def checks(self, plan: Plan) -> Sequence[Check]:
         """See `Gate`."""
-        probe_only = (Check("deterministic_probe", _ask_probe),)
-        return (*probe_only, Check("golden_suite", _ask_suite)) if plan.golden_cases else probe_only
+        run = _Run()
+        probe_only = (Check("deterministic_probe", run.probe),)
+        return (*probe_only, Check("golden_suite", run.suite)) if plan.golden_cases else probe_only
 
     def closing_checks(self, plan: Plan) -> Sequence[Check]:
         """The probe once more: some corruption only appears after load, and then stays."""
         return (Check("deterministic_probe", partial(_ask_probe, when=" after all other gates")),)
+
+
+class _Run:
+    """What the suite needs to know of the probe: NaN logits answer every prompt alike, so asking on is idle."""
+
+    def __init__(self) -> None:
+        self._nan = False
+
+    def probe(self, context: Context) -> Iterator[Finding]:
+        """The deterministic probe."""
+        for finding in _ask_probe(context):
+            self._nan = finding.symptom == "nan_argmax"
+            yield finding
+
+    def suite(self, context: Context) -> Iterator[Finding]:
+        """The suite, unless the probe has shown that the logits are NaN."""
+        if self._nan:
+            message = "not asked: the probe shows NaN logits, which answer every prompt alike"
+            yield Finding(check="golden_suite", verdict=Verdict.SKIPPED, message=message)
+            return
+        yield from _ask_suite(context)
 
 
 def _ask_probe(context: Context, *, when: str = "") -> Iterator[Finding]:

@@ -45,7 +45,7 @@ class Context:
     rng: np.random.Generator
     today: datetime.date = datetime.date.max
     """For approvals that expire. The far future unless given: an approval then counts only if it has no end."""
-    checkpoint: Callable[[str], Mapping[str, bytes]] = lambda model: {}
+    checkpoint: Callable[[str], Mapping[str, bytes]] = lambda _: {}
     """First bytes of a model's `config.json` and `*.safetensors` by name, where its folder can be read; else empty."""
     snapshots: Mapping[str, bytes] = field(default_factory=dict)
     """Captured traces by service name, as read from the files that `snapshot = …` names."""

@@ -20,6 +20,9 @@ def reply_from(
     choice = first_choice(raw)
     message = mapping(choice.get("message"))
     prompt_ids = token_ids(raw.get("prompt_token_ids") or choice.get("prompt_token_ids"))
+    logprobs = generated_logprobs(choice.get("logprobs"))
+    # In a stream, vLLM writes null where the logprob of a generated token is NaN: JSON has no other word for it.
+    nulls = sum(position.logprob is None for position in logprobs or ()) if streamed else 0
     return Reply(
         text=text(message.get("content") if message else choice.get("text")),
         reasoning=text(message.get("reasoning") or message.get("reasoning_content")),
@@ -28,12 +31,12 @@ def reply_from(
         stop_reason=text(choice.get("stop_reason")),
         token_ids=token_ids(choice.get("token_ids")),
         prompt_token_ids=prompt_ids,
-        logprobs=generated_logprobs(choice.get("logprobs")),
+        logprobs=logprobs,
         prompt_logprobs=prompt_logprobs(raw.get("prompt_logprobs") or choice.get("prompt_logprobs"), prompt_ids),
         usage=usage_from(raw.get("usage")),
         system_fingerprint=text(raw.get("system_fingerprint")),
         model=text(raw.get("model")),
-        nonfinite=body.nonfinite,
+        nonfinite=body.nonfinite + nulls,
         elapsed_s=elapsed_s,
         first_token_s=first_token_s,
         streamed=streamed,
