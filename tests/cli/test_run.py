@@ -203,7 +203,7 @@ def test_a_bug_of_ours_is_exit_70_with_the_details_in_a_file(tmp_path: Path, mon
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("vllm_gate.app.run.judge", broken)
+    monkeypatch.setattr("vllm_gate.app.release.judge", broken)
     write_config(tmp_path, "http://127.0.0.1:9/v1")
     ran: Ran = vllm_gate("run", cwd=tmp_path)
     assert ran.code == 70

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from vllm_gate.core.finding import Finding
 from vllm_gate.core.report import GateResult, Report
+from vllm_gate.errors import Interrupted
 from vllm_gate.gates.interface import Gate
 
 
 class Observer(Protocol):
-    """Told of each step. An observer that raises stops nothing: see `Observers`."""
+    """Told of each step. An observer that raises stops nothing: see `Several`."""
 
     def run_started(self, gates: Sequence[Gate]) -> None: ...
 
@@ -53,3 +55,47 @@ class Quiet:
 
     def run_aborted(self, why: str) -> None:
         """See `Observer`."""
+
+
+class Several:
+    """Tells several observers in turn. One that breaks stops neither the others nor the run."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def run_started(self, gates: Sequence[Gate]) -> None:
+        """See `Observer`."""
+        self._tell(lambda observer: observer.run_started(gates))
+
+    def gate_started(self, gate: Gate) -> None:
+        """See `Observer`."""
+        self._tell(lambda observer: observer.gate_started(gate))
+
+    def progress(self, gate: Gate, message: str, done: int, total: int, unit: str) -> None:
+        """See `Observer`."""
+        self._tell(lambda observer: observer.progress(gate, message, done, total, unit))
+
+    def found(self, gate: Gate, finding: Finding) -> None:
+        """See `Observer`."""
+        self._tell(lambda observer: observer.found(gate, finding))
+
+    def gate_finished(self, result: GateResult) -> None:
+        """See `Observer`."""
+        self._tell(lambda observer: observer.gate_finished(result))
+
+    def run_finished(self, report: Report) -> None:
+        """See `Observer`."""
+        self._tell(lambda observer: observer.run_finished(report))
+
+    def run_aborted(self, why: str) -> None:
+        """See `Observer`."""
+        self._tell(lambda observer: observer.run_aborted(why))
+
+    def _tell(self, say: Callable[[Observer], None]) -> None:
+        for observer in self._observers:
+            try:
+                say(observer)
+            except Interrupted:
+                raise
+            except Exception as problem:
+                print(f"vllm-gate: {type(observer).__name__} failed: {problem}", file=sys.stderr)

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from vllm_gate.app.files import read_bytes
 from vllm_gate.config.document import Source
@@ -32,22 +33,51 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", help="model name of the release under test, instead of config's")
 
 
-def sources_from(arguments: argparse.Namespace) -> Sources:
-    """The texts of the named files. Raises FileProblem; a lock or a suite that is not there is simply absent."""
-    settings = _source(arguments.settings, "settings file")
+class Files(Protocol):
+    """Where the configuration is read from: the working tree, or a commit of the repository."""
+
+    def read(self, path: Path, what: str) -> bytes:
+        """The content of the file the user named as `what`. Raises FileProblem."""
+        ...
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is such a file."""
+        ...
+
+
+class WorkingTree:
+    """The files as they lie here."""
+
+    def read(self, path: Path, what: str) -> bytes:
+        """See `Files`."""
+        return read_bytes(path, what)
+
+    def exists(self, path: Path) -> bool:
+        """See `Files`."""
+        return path.exists()
+
+
+def sources_from(arguments: argparse.Namespace, files: Files | None = None) -> Sources:
+    """The texts of the named files. Raises FileProblem; a lock that is not there is simply absent."""
+    files = files or WorkingTree()
+
+    def source(path: Path, what: str) -> Source:
+        return decode(str(path), files.read(path, what))
+
+    settings = source(arguments.settings, "settings file")
     named = suite_path(settings)
     lock: Path = arguments.lock_file
     return Sources(
         settings=settings,
-        config=_source(arguments.config, "config file"),
-        suite=_source(arguments.settings.parent / named, "golden suite") if named else None,
-        lock=_source(lock, "lock file") if lock.exists() else None,
+        config=source(arguments.config, "config file"),
+        suite=source(arguments.settings.parent / named, "golden suite") if named else None,
+        lock=source(lock, "lock file") if files.exists(lock) else None,
     )
 
 
-def plan_from(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Plan:
-    """The plan of one run. Raises ConfigError and FileProblem."""
-    plan = load(sources_from(arguments), environ, conditions())
+def plan_from(arguments: argparse.Namespace, environ: Mapping[str, str], files: Files | None = None) -> Plan:
+    """The plan of one run; `files` is the working tree unless given. Raises ConfigError and FileProblem."""
+    plan = load(sources_from(arguments, files), environ, conditions())
     if plan.lock:
         parse_lock(plan.lock, plan.lock_path)
     release = plan.services["under_test"]
@@ -63,7 +93,3 @@ def plan_from(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Plan
 def conditions() -> dict[str, Condition]:
     """Every rollback condition that the registered gates can raise, by name."""
     return known_conditions({gate.key: importlib.import_module(type(gate).__module__).CHECK_NAMES for gate in GATES})
-
-
-def _source(path: Path, what: str) -> Source:
-    return decode(str(path), read_bytes(path, what))

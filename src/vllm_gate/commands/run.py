@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import shutil
 import sys
@@ -11,12 +10,14 @@ from pathlib import Path
 
 from vllm_gate.app import run as app
 from vllm_gate.app.live import progress_observer
-from vllm_gate.app.plan import add_plan_arguments, conditions, plan_from
+from vllm_gate.app.plan import add_plan_arguments, plan_from
+from vllm_gate.app.release import Options, judge_release
+from vllm_gate.app.rollback import act_on, outlet_from
 from vllm_gate.errors import ExitCode
 from vllm_gate.gates.registry import GATES
 from vllm_gate.report.console import to_text
 from vllm_gate.report.json_report import to_json
-from vllm_gate.rollback.decision import decide
+from vllm_gate.rollback.decision import MODES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rollback",
-        choices=("dry-run", "off"),
+        choices=MODES,
         default="dry-run",
-        help="whether to decide about a rollback; the command line tells the decision and dispatches nothing",
+        help="auto dispatches the rollback workflow (needs GITHUB_TOKEN and GITHUB_REPOSITORY) and tells the webhook; "
+        "dry-run (default) tells the decision alone",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what standard output gets")
     parser.add_argument("--seed", type=int, help="repeat a run's random choices (the report names its seed)")
@@ -44,18 +46,19 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Judge, print, write; the exit code is the verdict's."""
     plan = plan_from(arguments, os.environ)
     clock = app.Clock()
-    observer = progress_observer(clock.now)
-    try:
-        report = app.judge(plan, GATES, wanted=arguments.gates, observer=observer, clock=clock, seed=arguments.seed)
-    except BaseException as error:
-        observer.run_aborted(str(error))
-        raise
-    decision = decide(
-        report, plan.conditions, conditions(), auto_rollback=plan.rollback.auto_rollback, mode=arguments.rollback
+    options = Options(
+        gates=arguments.gates, report_dir=arguments.report_dir, rollback=arguments.rollback, seed=arguments.seed
     )
-    report = app.masked(dataclasses.replace(report, decision=decision), plan, os.environ)
-    path = app.write_report(report, arguments.report_dir)
-    observer.run_finished(report)
+    outlet = outlet_from(os.environ, clock) if options.rollback == "auto" else None
+    report, path = judge_release(
+        plan,
+        GATES,
+        options,
+        observer=progress_observer(clock.now),
+        clock=clock,
+        environ=os.environ,
+        act=lambda judged: act_on(judged, plan.rollback, outlet) if outlet else None,
+    )
     if arguments.format == "json":
         sys.stdout.write(to_json(report))
     else:

@@ -58,6 +58,21 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """What was done about a decision to dispatch: its outcome is its own, and changes no verdict."""
+
+    correlation_id: str
+    dispatched: bool = False
+    already: bool = False
+    """Whether an earlier request of this attempt had dispatched it."""
+    run_url: str = ""
+    error: str = ""
+    """Why the workflow could not be dispatched; empty when it was, or when nothing was to be."""
+    webhook: str = ""
+    """`sent`, why it could not be sent, or empty when there was nobody to tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One run, whole. Times are ISO 8601 in UTC; `thresholds` freezes the settings the verdict was given under."""
 
@@ -68,6 +83,7 @@ class Report:
     services: tuple[ServiceFacts, ...] = ()
     thresholds: Mapping[str, object] = field(default_factory=dict)
     decision: Decision | None = None
+    rollback: Rollback | None = None
     notes: tuple[str, ...] = ()
 
     @property
