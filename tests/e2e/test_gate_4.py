@@ -50,4 +50,6 @@ def _structured_output_is_sorted(outcome: Outcome) -> None:
         "call_in_text",
         "stream_differs",
         "parallel_merged",
+        "truncated",
+        "runaway",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -27,14 +28,30 @@ from vllm_gate.simulator.tokenizer import tokenizer
 
 QUICK = LongContextSettings(context_lengths=(512, 2048), max_requests=12)
 
+TOOLS_ALONE = replace(QUICK, context_lengths=(), max_requests=1, prefix_cache_check=False)
 
-def ask(*faults: str, settings: LongContextSettings = QUICK, server: SimulatorSettings | None = None) -> GateResult:
-    wanted = replace(server or SimulatorSettings(tp=1), faults=faults)
-    with Simulator(wanted) as running:
+
+def ask(
+    *faults: str,
+    settings: LongContextSettings = QUICK,
+    server: SimulatorSettings | None = None,
+    baseline: Sequence[str] | None = None,
+    api: str = "openai",
+) -> GateResult:
+    """`faults` and `baseline` are what is wrong with the two servers; without `baseline` there is none."""
+    wanted = {"under_test": replace(server or SimulatorSettings(tp=1), faults=faults)}
+    if baseline is not None:
+        wanted["baseline"] = replace(server or SimulatorSettings(tp=1), faults=tuple(baseline))
+    with ExitStack() as running:
         services = {
-            "under_test": ServiceConfig(
-                name="under_test", base_url=running.base_url, model=wanted.model, timeout_sec=60
+            name: ServiceConfig(
+                name=name,
+                base_url=running.enter_context(Simulator(one)).base_url,
+                model=one.model,
+                timeout_sec=60,
+                api=api,
             )
+            for name, one in wanted.items()
         }
         plan = Plan(services=services, gates=Gates(long_context=settings))
         context = Context(
@@ -87,6 +104,18 @@ def test_a_healthy_server_passes_every_check() -> None:
 )
 def test_each_fault_is_caught_with_its_own_diagnosis(fault: str, check: str, symptom: str) -> None:
     assert (check, symptom) in failures(ask(fault))
+
+
+@pytest.mark.parametrize("fault", ["int_as_string", "call_in_text", "parallel_merged"])
+def test_tool_faults_that_the_baseline_has_as_well_block_nothing_and_are_told(fault: str) -> None:
+    finding = only(ask(fault, baseline=[fault], settings=TOOLS_ALONE), "tools")
+    assert finding.verdict is Verdict.PASS
+    assert "the baseline has the same faults" in finding.warning
+
+
+def test_a_tool_fault_that_is_new_blocks_although_the_baseline_has_another() -> None:
+    finding = only(ask("int_as_string", "call_in_text", baseline=["int_as_string"], settings=TOOLS_ALONE), "tools")
+    assert (finding.verdict, finding.symptom) == (Verdict.FAIL, "call_in_text")
 
 
 def test_a_cache_that_never_hits_is_a_finding_of_its_own_and_no_failure() -> None:

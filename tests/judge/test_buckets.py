@@ -23,6 +23,11 @@ SCHEMA = {
         ('{"city": "Oslo", "da', "stop", "truncated"),
         ('{"city": "Oslo", "days": 3', "stop", "truncated"),
         ('{"city": "Os', "length", "truncated"),
+        ('{"city": "Oslo",' + " \n" * 20, "length", "endless_blanks"),
+        ('{"city": "Oslo",' + " \n" * 20, "stop", "truncated"),
+        ('{"city": "Oslo", "days": 1' + "0" * 100, "length", "runaway"),
+        ('{"city": "' + "Oslo, " * 20, "length", "runaway"),
+        ('{"city": "Oslo", "days": 1' + "0" * 20, "length", "truncated"),
         ('{"city": "Oslo", "days": 3} Have a nice day!', "stop", "trailing_text"),
         ('{"city": "Oslo", "days": 3}{"city": "Rome", "days": 1}', "stop", "trailing_text"),
         ('{"city": "Oslo", "days": 3}' + "\n" * 50, "length", "endless_blanks"),
@@ -40,6 +45,19 @@ def test_json_answers(text: str, finish_reason: str, bucket: str) -> None:
     found, detail = json_bucket(text, SCHEMA, finish_reason)
     assert found == bucket
     assert bool(detail) is (bucket != "valid")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bucket"),
+    [
+        ('{"city": "Oslo", "da', "truncated"),
+        ('"ada' + "_ada" * 60 + "_ad", "runaway"),
+        ('{"city": "Oslo", "days": 3}', "valid"),
+        ('{"city": "Oslo", "days": "3"}', "SchemaMismatch"),
+    ],
+)
+def test_arguments_that_max_tokens_cut_are_no_broken_json(arguments: str, bucket: str) -> None:
+    assert call_bucket("get_weather", arguments, {"get_weather": SCHEMA}, cut=True)[0] == bucket
 
 
 @pytest.mark.parametrize(

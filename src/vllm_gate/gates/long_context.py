@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from vllm_gate.config.plan import Plan
-from vllm_gate.core.finding import Finding
-from vllm_gate.errors import CouldNotJudge
 from vllm_gate.gates.capability.context import ask_context
 from vllm_gate.gates.capability.json_output import ask_json
+from vllm_gate.gates.capability.known import Known
 from vllm_gate.gates.capability.prefix_cache import ask_prefix_cache
 from vllm_gate.gates.capability.tool_calls import ask_tools
-from vllm_gate.gates.interface import Check, Context
+from vllm_gate.gates.interface import Check
 
 CHECK_NAMES = ("context", "context_edges", "json", "tools", "prefix_cache")
 
@@ -25,29 +24,14 @@ class LongContext:
 
     def checks(self, plan: Plan) -> Sequence[Check]:
         """From cheap to costly."""
-        settings = plan.gates.long_context
+        settings, known = plan.gates.long_context, Known()
         checks = [Check("json", ask_json)]
-        checks += [Check("tools", ask_tools)] if settings.tool_call_schema_check else []
-        checks += [Check("prefix_cache", _prefix_cache)] if settings.prefix_cache_check else []
-        return [*checks, Check("context", _context)]
+        if settings.tool_call_schema_check:
+            checks.append(Check("tools", lambda context: ask_tools(context, known)))
+        if settings.prefix_cache_check:
+            checks.append(Check("prefix_cache", lambda context: ask_prefix_cache(context, known.window(context))))
+        return [*checks, Check("context", lambda context: ask_context(context, known.window(context)))]
 
     def closing_checks(self, plan: Plan) -> Sequence[Check]:
         """None."""
         return ()
-
-
-def _prefix_cache(context: Context) -> Iterator[Finding]:
-    return ask_prefix_cache(context, _window(context))
-
-
-def _context(context: Context) -> Iterator[Finding]:
-    return ask_context(context, _window(context))
-
-
-def _window(context: Context) -> int | None:
-    """The served context window; None where the server does not say."""
-    try:
-        cards = context.under_test.models()
-    except CouldNotJudge:
-        return None
-    return next((card.max_model_len for card in cards if card.id == context.under_test.model), None)

@@ -11,9 +11,12 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from vllm_gate.judge.degeneration import LONGEST_PERIOD, periodic_runs
+
 VALID = "valid"
-TRUNCATED, TRAILING, BLANKS, NOT_JSON, MISMATCH, EMPTY = (
+TRUNCATED, RUNAWAY, TRAILING, BLANKS, NOT_JSON, MISMATCH, EMPTY = (
     "truncated",
+    "runaway",
     "trailing_text",
     "endless_blanks",
     "not_json",
@@ -22,12 +25,14 @@ TRUNCATED, TRAILING, BLANKS, NOT_JSON, MISMATCH, EMPTY = (
 )
 INVALID_JSON, UNKNOWN_NAME, SCHEMA_MISMATCH = "InvalidJson", "UnknownName", "SchemaMismatch"
 _MANY_BLANKS = 20
+_RUNAWAY_CHARACTERS, _RUNAWAY_REPEATS = 64, 4
 
 
 def json_bucket(text: str, schema: Mapping[str, Any], finish_reason: str) -> tuple[str, str]:
     """(bucket, detail) of an answer that should be one JSON value of `schema`.
 
     A text that is cut, that goes on after its value, or that goes on in blanks is told apart from one that is no JSON.
+    One that max_tokens cut while the same piece came over and over is the model's loop, and not a cut answer.
     """
     if not text.strip():
         return EMPTY, "the answer is empty"
@@ -35,7 +40,7 @@ def json_bucket(text: str, schema: Mapping[str, Any], finish_reason: str) -> tup
         value, end = json.JSONDecoder().raw_decode(text.lstrip())
     except ValueError as error:
         if finish_reason == "length":
-            return TRUNCATED, "the answer was cut by max_tokens before its JSON was complete"
+            return _cut(text)
         at_end = "Unterminated string" in str(error) or getattr(error, "pos", 0) >= len(text.strip()) - 1
         opened = text.lstrip()[:1] in "{["
         return (TRUNCATED, "the JSON lacks its end") if opened and at_end else (NOT_JSON, f"no JSON: {error}")
@@ -48,13 +53,42 @@ def json_bucket(text: str, schema: Mapping[str, Any], finish_reason: str) -> tup
     return (MISMATCH, mismatch) if mismatch else (VALID, "")
 
 
-def call_bucket(name: str, arguments: str, tools: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
-    """(bucket, detail) of one tool call. `tools` maps a name to its parameters' schema."""
+def repeated_piece(text: str) -> str:
+    """The piece that a text repeats up to its end, for long enough to be a loop; "" for one that does not."""
+    letters = [ord(letter) for letter in text.rstrip()[-2000:]]
+    for period in range(1, min(LONGEST_PERIOD, len(letters) // _RUNAWAY_REPEATS) + 1):
+        least = max(_RUNAWAY_CHARACTERS, _RUNAWAY_REPEATS * period)
+        runs = periodic_runs(letters, period, least)
+        if runs and runs[-1].end == len(letters):
+            return "".join(map(chr, letters[-period:]))
+    return ""
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """What max_tokens cut: blanks without end, a loop, or an answer on its way."""
+    blanks = len(text) - len(text.rstrip())
+    if blanks >= _MANY_BLANKS:
+        return BLANKS, f"{blanks} blanks fill the unfinished JSON until max_tokens"
+    if piece := repeated_piece(text):
+        return RUNAWAY, f"{piece[:40]!r} is repeated until max_tokens"
+    return TRUNCATED, "the answer was cut by max_tokens before its JSON was complete"
+
+
+def call_bucket(
+    name: str, arguments: str, tools: Mapping[str, Mapping[str, Any]], *, cut: bool = False
+) -> tuple[str, str]:
+    """(bucket, detail) of one tool call. `tools` maps a name to its parameters' schema.
+
+    Arguments that max_tokens `cut` are no broken JSON: they lack their end, or run on without one.
+    """
     if name not in tools:
         return UNKNOWN_NAME, f"there is no tool {name!r}"
     try:
         value = json.loads(arguments)
     except ValueError as error:
+        if cut:
+            bucket, detail = _cut(arguments)
+            return bucket, f"the arguments of {name}: {detail}"
         return INVALID_JSON, f"the arguments of {name} are no JSON ({error}): {arguments[:80]!r}"
     mismatch = first_mismatch(value, tools[name])
     return (SCHEMA_MISMATCH, f"the arguments of {name}: {mismatch}") if mismatch else (VALID, "")

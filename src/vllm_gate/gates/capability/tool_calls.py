@@ -1,185 +1,200 @@
-"""Tool calls: single, parallel, forced and none; every JSON type; streamed as well as whole."""
+"""Tool calls, whole and streamed: how many answers are sound, and how the others are not."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from vllm_gate.core.finding import Evidence, Finding
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import CouldNotJudge
 from vllm_gate.gates.asking import answer_evidence, request_evidence
+from vllm_gate.gates.capability.known import Known, baseline_of, ran_out_of_thinking
+from vllm_gate.gates.capability.tool_cases import CASES, MAX_TOKENS, ToolCase
+from vllm_gate.gates.capability.tool_faults import Fault, difference, faults_of
 from vllm_gate.gates.interface import Context
-from vllm_gate.judge.buckets import VALID, call_bucket
+from vllm_gate.judge.rates import rate
+from vllm_gate.server.interface import Service
 from vllm_gate.server.reply import Answer, Refusal, Reply
 
-_MAX_TOKENS = 300
+_SHOWN = 400
 
 
-def _tool(name: str, description: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+@dataclass(slots=True)
+class _Sorted:
+    """Every answer by how it is wrong."""
+
+    judged: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    as_before: list[Fault] = field(default_factory=list)
+    """Faults that the baseline shows on the same request."""
+    own_choice: list[str] = field(default_factory=list)
+    """Cases in which the model called nothing, or something that nobody asked for."""
+    unfinished: list[str] = field(default_factory=list)
+    """Cases in which max_tokens came while the model was still thinking."""
+    answers: list[dict[str, object]] = field(default_factory=list)
 
 
-WEATHER = _tool("get_weather", "The weather in a city.", city={"type": "string"}, days={"type": "integer"})
-BOOK = _tool(
-    "book_table",
-    "Book a table in a restaurant.",
-    guests={"type": "integer"},
-    deposit={"type": "number"},
-    outside={"type": "boolean"},
-    note={"type": ["string", "null"]},
-    kind={"enum": ["lunch", "dinner"]},
-    dishes={"type": "array", "items": {"type": "string"}},
-    contact={
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
-        "required": ["name", "age"],
-    },
-)
-"""Every JSON type in one call, the ones that are no strings in the middle: that is where streamed calls break."""
-TIME = _tool("get_time", "The time in a city.", city={"type": "string"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCase:
-    """One conversation. `calls` is how many calls it needs at least."""
-
-    id: str
-    prompt: str
-    tools: Sequence[Mapping[str, Any]]
-    calls: int
-    choice: Any = "auto"
-
-
-CASES = (
-    ToolCase(id="single", prompt='Call get_weather with city = "Oslo" and days = 3.', tools=(WEATHER, TIME), calls=1),
-    ToolCase(
-        id="typed",
-        prompt='Call book_table with guests = 4, deposit = 12.5, outside = true, note = null, kind = "dinner", '
-        'dishes = ["soup", "bread"], contact = {"name": "Ada", "age": 36}.',
-        tools=(BOOK,),
-        calls=1,
-        choice={"type": "function", "function": {"name": "book_table"}},
-    ),
-    ToolCase(
-        id="parallel",
-        prompt='Call get_weather with city = "Rome" and days = 1, and also call get_time with city = "Rome".',
-        tools=(WEATHER, TIME),
-        calls=2,
-    ),
-    ToolCase(id="none", prompt="Reply with exactly: OK", tools=(WEATHER, TIME), calls=0, choice="none"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """How one answer is wrong, and the answer."""
-
-    case: ToolCase
-    streamed: bool
-    kind: str
-    detail: str
-    answer: Answer
-
-
-def ask_tools(context: Context) -> Iterator[Finding]:
+def ask_tools(context: Context, known: Known) -> Iterator[Finding]:
     """Every case whole and streamed, sorted by how it is wrong."""
-    faults: list[Fault] = []
-    missed: list[str] = []
-    judged = 0
+    found, room = _Sorted(), known.room(context)
     for done, case in enumerate(CASES):
-        answers = {streamed: _ask(context, case, streamed) for streamed in (False, True)}
+        replies = _replies(context.under_test, case, room)
         context.progress("tool calls", done + 1, len(CASES), "cases")
-        refused = next((a for a in answers.values() if not isinstance(a, Reply)), None)
-        if refused is not None:
-            yield _refused(context, case, refused)
+        if not isinstance(replies, Mapping):
+            yield _refused(context, case, replies)
             return
-        replies = {streamed: answer for streamed, answer in answers.items() if isinstance(answer, Reply)}
-        judged += len(replies)
-        found = [fault for streamed, reply in replies.items() for fault in _faults(case, streamed, reply)]
-        faults += found or _differs(case, replies)
-        missed += [case.id for reply in replies.values() if not found and len(reply.tool_calls) < case.calls]
-    context.facts["tool_calls"] = {"answers": judged, "missed_by_the_model": sorted(set(missed))}
-    yield _concluded(context, faults, missed, judged)
+        faults = _faults(context.under_test, case, replies, room)
+        before = _faults_of_baseline(context, case, room) if faults else set()
+        found.as_before += [fault for fault in faults if fault.kind in before]
+        found.faults += [fault for fault in faults if fault.kind not in before]
+        _note(found, case, replies, faults)
+    context.facts["tool_calls"] = {
+        "answers": found.judged,
+        "own_choice": sorted(set(found.own_choice)),
+        "sorted": found.answers,
+    }
+    yield _concluded(context, found, room)
 
 
-def _faults(case: ToolCase, streamed: bool, reply: Reply) -> list[Fault]:
-    """What is wrong with one answer by itself. A model that makes no call at all is its own affair."""
-    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in case.tools}
-    if reply.tool_calls and case.calls == 0:
-        return [Fault(case, streamed, "unneeded_call", "a tool was called although tool_choice is none", reply)]
-    if not reply.tool_calls and case.calls and any(name in reply.text for name in schemas) and "{" in reply.text:
-        return [Fault(case, streamed, "call_in_text", "the call was left in the text", reply)]
-    if not reply.tool_calls and _is_one_token(reply):
-        return [Fault(case, streamed, "garbage", f"one token over and over: {reply.text[:40]!r}", reply)]
-    found = []
-    for call in reply.tool_calls:
-        bucket, detail = call_bucket(call.name, call.arguments, schemas)
-        if bucket != VALID:
-            found.append(Fault(case, streamed, bucket, detail, reply))
-        if not call.id:
-            found.append(Fault(case, streamed, "no_id", f"the call of {call.name} has no id", reply))
-    if 0 < len(reply.tool_calls) < case.calls:
-        what = f"{len(reply.tool_calls)} of {case.calls} parallel calls arrived"
-        found.append(Fault(case, streamed, "parallel_merged", what, reply))
-    if reply.tool_calls and case.choice == "auto" and reply.finish_reason != "tool_calls":
-        what = f"finish_reason is {reply.finish_reason!r}"
-        found.append(Fault(case, streamed, "wrong_finish_reason", what, reply))
-    return found
+def _replies(service: Service, case: ToolCase, room: int) -> dict[bool, Reply] | Answer | CouldNotJudge:
+    """The whole and the streamed reply, or what came instead of one."""
+    replies = {}
+    for streamed in (False, True):
+        try:
+            answer = service.chat(**case.body(room), stream=streamed)
+        except CouldNotJudge as error:
+            return error
+        if not isinstance(answer, Reply):
+            return answer
+        replies[streamed] = answer
+    return replies
 
 
-def _is_one_token(reply: Reply) -> bool:
-    ids = reply.token_ids or ()
-    return len(ids) >= 8 and len(set(ids)) == 1
+def _faults(service: Service, case: ToolCase, replies: Mapping[bool, Reply], room: int) -> list[Fault]:
+    """Each answer's own faults; without any, whether the two say the same.
 
-
-def _differs(case: ToolCase, replies: Mapping[bool, Reply]) -> list[Fault]:
-    """A streamed call must say what the whole one says."""
-    whole, streamed = (_said_calls(replies[key]) for key in (False, True))
-    if whole == streamed:
+    Two runs of a busy server may differ by chance, so that a difference counts once it shows a second time.
+    """
+    found = [fault for key, reply in replies.items() for fault in faults_of(case, key, reply, MAX_TOKENS + room)]
+    if found:
+        return found
+    differs = difference(case, replies)
+    if differs is None:
         return []
-    what = f"streamed {streamed} and whole {whole} differ"
-    return [Fault(case, True, "stream_differs", what[:300], replies[True])]
+    again = _replies(service, case, room)
+    if not isinstance(again, dict):
+        return [differs]
+    found = [fault for key, reply in again.items() for fault in faults_of(case, key, reply, MAX_TOKENS + room)]
+    repeated = None if found else difference(case, again)
+    return found or ([repeated] if repeated else [])
 
 
-def _said_calls(reply: Reply) -> list[tuple[str, Any]]:
-    return [(call.name, json.loads(call.arguments)) for call in reply.tool_calls]
+def _faults_of_baseline(context: Context, case: ToolCase, room: int) -> set[str]:
+    """The kinds of fault that the release before shows on the same request: those are nothing new."""
+    service = baseline_of(context)
+    replies = _replies(service, case, room) if service else None
+    if service is None or not isinstance(replies, dict):
+        return set()
+    return {fault.kind for fault in _faults(service, case, replies, room)}
 
 
-def _concluded(context: Context, faults: Sequence[Fault], missed: Sequence[str], judged: int) -> Finding:
-    if not faults:
-        told = f"the model made no call in {', '.join(sorted(set(missed)))}: its own choice, not the server's"
+def _note(found: _Sorted, case: ToolCase, replies: Mapping[bool, Reply], faults: Sequence[Fault]) -> None:
+    for streamed, reply in replies.items():
+        own = [fault.kind for fault in faults if fault.streamed is streamed]
+        called = len(reply.tool_calls)
+        if ran_out_of_thinking(reply) and not called:
+            found.unfinished.append(case.id)
+            own = ["still_thinking"]
+        else:
+            found.judged += 1
+            if not own and (called < case.calls or called > case.calls == 0):
+                found.own_choice.append(case.id)
+                own = ["no_call" if called < case.calls else "unasked_call"]
+        calls = [f"{call.name}({call.arguments})" for call in reply.tool_calls]
+        found.answers.append(
+            {
+                "case": case.id,
+                "streamed": streamed,
+                "sorted_as": own or ["sound"],
+                "finish_reason": reply.finish_reason,
+                "said": (" ".join(calls) or reply.text)[:_SHOWN],
+            }
+        )
+
+
+def _concluded(context: Context, found: _Sorted, room: int) -> Finding:
+    if found.faults:
+        return _failed(context, found, room)
+    if not found.judged:
         return Finding(
             check="tools",
-            verdict=Verdict.PASS,
-            message=f"{judged} answers: every tool call that was made is whole, known and typed",
-            warning=told if missed else "",
-            samples=judged,
+            verdict=Verdict.INCONCLUSIVE,
+            symptom="still_thinking",
+            message=f"the model thinks on for {MAX_TOKENS + room} tokens in every answer, so that no call is seen",
+            remedy="Serve with a --reasoning-parser that fits the model, or with its thinking switched off.",
         )
-    first = faults[0]
-    kinds = ", ".join(dict.fromkeys(fault.kind for fault in faults))
+    sound = rate(found.judged - len({id(fault.reply) for fault in found.as_before}), found.judged)
+    return Finding(
+        check="tools",
+        verdict=Verdict.PASS,
+        message=f"{sound.successes} of {found.judged} answers: every tool call is whole, known and typed",
+        warning="; ".join(_warnings(found)),
+        measured=sound.value,
+        unit="sound answers",
+        interval=sound.interval,
+        samples=found.judged,
+    )
+
+
+def _warnings(found: _Sorted) -> Iterator[str]:
+    if found.as_before:
+        kinds = ", ".join(f"{fault.case.id}: {fault.kind}" for fault in found.as_before)
+        yield f"the baseline has the same faults on the same requests ({kinds}), so the release is no worse"
+    if found.own_choice:
+        cases = ", ".join(sorted(set(found.own_choice)))
+        yield f"the model did not call what was asked for in {cases}: its own choice, not the server's"
+    if found.unfinished:
+        yield f"still thinking at max_tokens in {', '.join(sorted(set(found.unfinished)))}: not judged"
+
+
+def _failed(context: Context, found: _Sorted, room: int) -> Finding:
+    first = found.faults[0]
+    kinds = ", ".join(dict.fromkeys(fault.kind for fault in found.faults))
+    wrong = len({id(fault.reply) for fault in found.faults})
+    sound = rate(max(found.judged - wrong, 0), max(found.judged, wrong))
     return Finding(
         check="tools",
         verdict=Verdict.FAIL,
         symptom=first.kind,
-        message=f"{len(faults)} faults in {judged} answers with tools ({kinds}); {first.case.id}"
+        message=f"{wrong} of {sound.trials} answers with tools are wrong ({kinds}); {first.case.id}"
         f"{', streamed' if first.streamed else ''}: {first.detail}",
-        measured=float(len(faults)),
-        threshold=0.0,
-        unit="faults",
-        samples=judged,
-        evidence=_evidence(context, first.case, first.streamed, first.answer),
+        measured=sound.value,
+        threshold=1.0,
+        unit="sound answers",
+        interval=sound.interval,
+        samples=sound.trials,
+        evidence=_evidence(context, first.case, first.streamed, first.reply, room),
         location=context.plan.where("gate_config.gate_4_long_context.tool_call_schema_check"),
-        remedy="Check --tool-call-parser and the chat template of this model, and compare with the release before.",
+        remedy=_REMEDIES.get(
+            first.kind,
+            "Check --tool-call-parser and the chat template of this model, and compare with the release before.",
+        ),
     )
+
+
+_LOOP = (
+    "The model does not finish its call: ask the release before the same. If that one does, suspect quantisation and "
+    "kernels; if not, the model is too small for these tools."
+)
+_REMEDIES = {
+    "truncated": _LOOP,
+    "runaway": _LOOP,
+    "stream_differs": "The streamed parser loses or changes arguments: check --tool-call-parser's version, and let "
+    "clients ask without streaming until it is right.",
+    "call_in_reasoning": "The reasoning parser swallows calls: check that --reasoning-parser and --tool-call-parser "
+    "fit the model and each other.",
+}
 
 
 def _refused(context: Context, case: ToolCase, answer: Answer | CouldNotJudge) -> Finding:
@@ -191,26 +206,14 @@ def _refused(context: Context, case: ToolCase, answer: Answer | CouldNotJudge) -
         verdict=Verdict.INCONCLUSIVE if off else Verdict.ERROR,
         symptom="tools_off" if off else "no_answer",
         message=f"{'tool calls are not enabled' if off else 'requests with tools are not answered'}: {said}",
-        evidence=_evidence(context, case, False, answer),
+        evidence=_evidence(context, case, False, answer, 0),
         location=context.plan.where("gate_config.gate_4_long_context.tool_call_schema_check"),
         remedy="Serve with --enable-auto-tool-choice --tool-call-parser NAME, or set tool_call_schema_check to false.",
     )
 
 
 def _evidence(
-    context: Context, case: ToolCase, streamed: bool, answer: Answer | CouldNotJudge
+    context: Context, case: ToolCase, streamed: bool, answer: Answer | CouldNotJudge, room: int
 ) -> tuple[Evidence, Evidence]:
-    body = _body(case) | ({"stream": True} if streamed else {})
+    body = case.body(room) | ({"stream": True} if streamed else {})
     return request_evidence(context.under_test, case.id, body), answer_evidence("what came back", answer)
-
-
-def _body(case: ToolCase) -> dict[str, Any]:
-    messages = [{"role": "user", "content": case.prompt}]
-    return {"messages": messages, "max_tokens": _MAX_TOKENS, "tools": list(case.tools), "tool_choice": case.choice}
-
-
-def _ask(context: Context, case: ToolCase, streamed: bool) -> Answer | CouldNotJudge:
-    try:
-        return context.under_test.chat(**_body(case), stream=streamed)
-    except CouldNotJudge as error:
-        return error
