@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:  # argparse: --help, --version, or a usage error already worded
         return int(done.code or 0)
     except Exception as bug:
-        _say(f"internal error: {type(bug).__name__}: {bug}", f"details are in {_write_details()}; please report them")
+        _say(f"internal error: {type(bug).__name__}: {bug}", f"details are in {write_details()}; please report them")
         return ExitCode.BUG
 
 
@@ -105,7 +105,8 @@ def _say(message: str, hint: str = "") -> None:
         print(f"  hint: {hint}", file=sys.stderr)
 
 
-def _write_details() -> Path:
+def write_details() -> Path:
+    """The traceback of the error at hand, in a file of its own; returns its path."""
     handle, path = tempfile.mkstemp(prefix="vllm-gate-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8") as out:
         out.write(f"vllm-gate {__version__}, Python {sys.version}\n{traceback.format_exc()}")

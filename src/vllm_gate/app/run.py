@@ -92,7 +92,12 @@ def exit_code(report: Report, fail_on: str) -> ExitCode:
 
 def masked(report: Report, plan: Plan, environ: Mapping[str, str]) -> Report:
     """The report without any secret: the plan's keys, and whatever the environment names as a token or key."""
-    return redact(report, Redactor((*_secrets(plan), *_environment_secrets(environ))))
+    return redact(report, redactor(plan, environ))
+
+
+def redactor(plan: Plan, environ: Mapping[str, str]) -> Redactor:
+    """Masks the plan's keys, and whatever the environment names as a token or key."""
+    return Redactor((*secrets_of(plan), *_environment_secrets(environ)))
 
 
 def write_report(report: Report, folder: Path) -> Path:
@@ -135,7 +140,8 @@ def _thresholds(plan: Plan) -> dict[str, object]:
     return asdict(plan.gates)
 
 
-def _secrets(plan: Plan) -> list[Secret]:
+def secrets_of(plan: Plan) -> list[Secret]:
+    """Every key that the configuration names."""
     keys = [service.api_key for service in plan.services.values()]
     return [secret for secret in (*keys, plan.rollback.notify_webhook, plan.rollback.webhook_secret) if secret]
 

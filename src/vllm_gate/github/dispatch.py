@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from vllm_gate.github.api import Answer, GitHubApi
 from vllm_gate.github.errors import Invalid
@@ -66,7 +67,7 @@ def _send(api: GitHubApi, workflow: str, body: dict[str, Any], correlation_id: s
 
     for _ in range(3):
         try:
-            return api.post(f"/actions/workflows/{workflow}/dispatches", body, already=already), left_out
+            return api.post(f"{_page(workflow)}/dispatches", body, already=already), left_out
         except Invalid as refused:
             words = " ".join((str(refused), *refused.details))
             unknown = tuple(name for name in _undeclared(words) if name in body["inputs"])
@@ -78,6 +79,10 @@ def _send(api: GitHubApi, workflow: str, body: dict[str, Any], correlation_id: s
             else:
                 raise
     raise AssertionError("there are two things to leave out, and each is left out once")
+
+
+def _page(workflow: str) -> str:
+    return f"/actions/workflows/{quote(workflow, safe='')}"
 
 
 def _undeclared(words: str) -> tuple[str, ...]:
@@ -97,7 +102,7 @@ def _wait_for(api: GitHubApi, workflow: str, correlation_id: str, sleep: Callabl
 
 def _find(api: GitHubApi, workflow: str, correlation_id: str) -> str | None:
     """The page of the run whose name holds the id; None when there is none among the latest."""
-    listed = api.get(f"/actions/workflows/{workflow}/runs", event="workflow_dispatch", per_page=_RUNS_LISTED).data
+    listed = api.get(f"{_page(workflow)}/runs", event="workflow_dispatch", per_page=_RUNS_LISTED).data
     runs = listed.get("workflow_runs") if isinstance(listed, dict) else None
     for run in runs or ():
         title = f"{run.get('display_title')} {run.get('name')} "

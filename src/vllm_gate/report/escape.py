@@ -1,0 +1,59 @@
+"""Hostile text made safe for Markdown as GitHub renders it, and texts kept within a number of bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from vllm_gate.core.printable import printable
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]#|~$!])")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
+"""What Markdown's backslash does not disarm everywhere: HTML, and mentions that would notify people."""
+
+
+def markdown(text: str) -> str:
+    """`text` as words on one line of Markdown: no markup, link, mention, HTML or new line comes of it."""
+    escaped = _MARKUP.sub(r"\\\1", printable(text, one_line=True))
+    for character, entity in _ENTITIES.items():
+        escaped = escaped.replace(character, entity)
+    # GitHub turns an address into a link even without markup.
+    return escaped.replace("://", ":&#47;&#47;").replace("www.", "www&#46;")
+
+
+def table_cell(text: str) -> str:
+    """`text` inside a table: as `markdown`, with no way out of the cell."""
+    return markdown(text).strip() or " "
+
+
+def code_block(text: str) -> str:
+    """`text` in a fence that it can't close."""
+    shown = printable(text)
+    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{shown}\n{fence}"
+
+
+def cut_bytes(text: str, limit: int, note: str = "…") -> str:
+    """At most `limit` bytes of UTF-8, with `note` at the end when something was cut. No character is halved."""
+    raw = text.encode()
+    if len(raw) <= limit:
+        return text
+    room = max(limit - len(note.encode()), 0)
+    return raw[:room].decode(errors="ignore") + note
+
+
+def whole_blocks(blocks: Iterable[str], limit: int, note: str) -> str:
+    """As many of the blocks, a blank line between them, as fit into `limit` bytes; `note` says that some did not.
+
+    Whole ones only: half a code fence would swallow what follows.
+    """
+    kept: list[str] = []
+    used = len(note.encode()) + 3
+    for block in blocks:
+        used += len(block.encode()) + 2
+        if used > limit:
+            kept.append(note)
+            break
+        kept.append(block)
+    return "\n\n".join(kept) + "\n"
