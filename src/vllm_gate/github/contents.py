@@ -25,7 +25,7 @@ class CommitFiles:
         if path.is_absolute() or name.startswith(".."):
             raise FileProblem(f"{path}: with config-ref, the {what} must lie inside the repository")
         try:
-            found = self._api.get(f"/contents/{quote(name)}", ref=self._ref).data
+            found = self._api.get(f"/contents/{quote(name, safe='')}", ref=self._ref).data
         except GitHubError as problem:
             raise FileProblem(
                 f"{path}: the {what} can't be read at {self._ref}: {problem}", hint=problem.hint
@@ -41,7 +41,7 @@ class CommitFiles:
     def exists(self, path: Path) -> bool:
         """Whether there is such a file. Raises GitHubError when that can't be told."""
         try:
-            self._api.get(f"/contents/{quote(posixpath.normpath(path.as_posix()))}", ref=self._ref)
+            self._api.get(f"/contents/{quote(posixpath.normpath(path.as_posix()), safe='')}", ref=self._ref)
         except Denied:
             return False
         return True

@@ -1,0 +1,47 @@
+"""GitHub's own OpenAPI description as the judge of what was sent and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from openapi_core import OpenAPI
+from openapi_core.testing import MockRequest, MockResponse
+
+from vllm_gate.simulator.github import Exchange
+
+DESCRIPTION = Path(__file__).parent / "openapi" / "github.json"
+
+
+@cache
+def description() -> OpenAPI:
+    """The description, loaded once."""
+    return OpenAPI.from_file_path(str(DESCRIPTION))
+
+
+def judge(exchanges: Iterable[Exchange], prefix: str = "") -> int:
+    """Validate every exchange; returns how many there were. Raises openapi-core's error for the first that is wrong.
+
+    Error answers are held to nothing: the description knows few of those that GitHub really gives. Requests are held
+    to it always, also where the stand-in refused them.
+    """
+    count = 0
+    for exchange in exchanges:
+        parts = urlsplit(exchange.path.removeprefix(prefix))
+        request = MockRequest(
+            "https://api.github.com",
+            exchange.method.lower(),
+            parts.path,
+            args={key: value[-1] for key, value in parse_qs(parts.query).items()},
+            headers=dict(exchange.headers),
+            data=exchange.body or None,
+            content_type=exchange.headers.get("Content-Type", ""),
+        )
+        description().validate_request(request)
+        if exchange.status < 300:
+            answer = MockResponse(exchange.answer, status_code=exchange.status)
+            description().validate_response(request, answer)
+        count += 1
+    return count
