@@ -18,9 +18,9 @@ from vllm_gate.config.plan import Gates, LongContextSettings, Plan, ServiceConfi
 from vllm_gate.core.finding import Finding
 from vllm_gate.core.report import GateResult
 from vllm_gate.core.verdict import Verdict
-from vllm_gate.gates.capability.context import DEPTHS, build
 from vllm_gate.gates.capability.json_output import corpus
-from vllm_gate.gates.interface import Context
+from vllm_gate.gates.capability.long_prompt import DEPTHS, build
+from vllm_gate.gates.interface import Context, Gate
 from vllm_gate.gates.long_context import CHECK_NAMES, LongContext
 from vllm_gate.simulator.server import Simulator
 from vllm_gate.simulator.settings import SimulatorSettings
@@ -37,6 +37,7 @@ def ask(
     server: SimulatorSettings | None = None,
     baseline: Sequence[str] | None = None,
     api: str = "openai",
+    observer: Quiet | None = None,
 ) -> GateResult:
     """`faults` and `baseline` are what is wrong with the two servers; without `baseline` there is none."""
     wanted = {"under_test": replace(server or SimulatorSettings(tp=1), faults=faults)}
@@ -63,7 +64,7 @@ def ask(
             sleep=Clock().sleep,
             rng=np.random.default_rng(5),
         )
-        (result,) = run_gates(Selection((LongContext(),), {}), context, Quiet(), Clock().now)
+        (result,) = run_gates(Selection((LongContext(),), {}), context, observer or Quiet(), Clock().now)
     assert {finding.check for finding in result.findings} <= set(CHECK_NAMES)
     return result
 
@@ -126,6 +127,54 @@ def test_a_cache_that_never_hits_is_a_finding_of_its_own_and_no_failure() -> Non
 def test_lost_facts_are_told_by_depth() -> None:
     (lost,) = [f for f in ask("needle_lost_after:1000").findings if f.check == "context" and f.verdict is Verdict.FAIL]
     assert "at 2048 prompt tokens: facts are lost at depths 0%, 25%, 50%" in lost.message
+
+
+LENGTHS_ALONE = replace(QUICK, tool_call_schema_check=False, prefix_cache_check=False)
+
+
+def contexts(result: GateResult) -> list[tuple[Verdict, str]]:
+    return [(finding.verdict, finding.symptom) for finding in result.findings if finding.check == "context"]
+
+
+def test_facts_that_the_baseline_loses_as_well_block_nothing_and_are_told() -> None:
+    result = ask("needle_lost_after:1000", baseline=["needle_lost_after:1000"], settings=LENGTHS_ALONE)
+    assert contexts(result) == [(Verdict.PASS, ""), (Verdict.PASS, "")]
+    assert "the baseline loses the same" in [f.warning for f in result.findings if f.check == "context"][1]
+
+
+def test_facts_that_the_baseline_finds_block() -> None:
+    result = ask("needle_lost_after:1000", baseline=[], settings=LENGTHS_ALONE)
+    assert contexts(result) == [(Verdict.PASS, ""), (Verdict.FAIL, "needle_lost")]
+
+
+def test_garbage_is_told_from_lost_facts_against_a_baseline_too() -> None:
+    result = ask("garbage_beyond:1000", baseline=[], settings=LENGTHS_ALONE)
+    assert contexts(result) == [(Verdict.PASS, ""), (Verdict.FAIL, "garbage")]
+
+
+def test_the_report_says_what_each_length_took() -> None:
+    costs = ask(settings=LENGTHS_ALONE).facts["context"]
+    assert isinstance(costs, dict)
+    took = costs["2048"]
+    assert took["requests"] == 7
+    assert took["prompt_tokens_sent"] == 7 * 2048  # five questions, and one each of 2,047 and 2,049 tokens
+    assert took["of_them_cached"] >= 4 * 1900  # the first question fills the cache that the other four read
+    assert 0 < took["tokenizer_calls"] <= 12
+    assert took["seconds"] > 0
+
+
+def test_progress_counts_prompt_tokens_up_to_the_end() -> None:
+    told: list[tuple[int, int]] = []
+
+    class Listening(Quiet):
+        def progress(self, gate: Gate, message: str, done: int, total: int, unit: str) -> None:
+            if unit == "prompt tokens":
+                assert "s left" in message
+                told.append((done, total))
+
+    ask(settings=LENGTHS_ALONE, observer=Listening())
+    assert told[-1] == (7 * (512 + 2048), 7 * (512 + 2048))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
 def test_a_length_beyond_the_window_is_inconclusive_with_both_numbers() -> None:

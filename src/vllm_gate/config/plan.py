@@ -86,6 +86,8 @@ class LongContextSettings:
 
     enabled: bool = True
     context_lengths: tuple[int, ...] = (4096, 16384, 32768)
+    needle_recall_threshold: float = 1.0
+    """Smallest share of the facts in a long prompt that must be found where no baseline can be asked."""
     json_parse_rate_threshold: float = 0.99
     tool_call_schema_check: bool = True
     prefix_cache_check: bool = True

@@ -30,7 +30,7 @@ class LongContext:
             checks.append(Check("tools", lambda context: ask_tools(context, known)))
         if settings.prefix_cache_check:
             checks.append(Check("prefix_cache", lambda context: ask_prefix_cache(context, known.window(context))))
-        return [*checks, Check("context", lambda context: ask_context(context, known.window(context)))]
+        return [*checks, Check("context", lambda context: ask_context(context, known))]
 
     def closing_checks(self, plan: Plan) -> Sequence[Check]:
         """None."""
