@@ -161,7 +161,7 @@ def test_a_creation_that_was_not_there_is_sent_again(github: GitHub) -> None:
 def test_in_a_hurry_there_is_one_try(github: GitHub) -> None:
     github.replies = [SECONDARY]
     with pytest.raises(Unavailable):
-        github.api().patch("/check-runs/1", {}, timeout_s=1.0)
+        github.api().patch("/check-runs/1", {}, hurry_s=1.0)
     assert (len(github.requests), github.slept) == (1, [])
 
 

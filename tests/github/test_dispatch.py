@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from tests.github.conftest import Start
+from tests.github.stand_in import Start
 
 from vllm_gate.core.secret import Secret
 from vllm_gate.github.api import GitHubApi

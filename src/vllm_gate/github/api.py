@@ -64,9 +64,9 @@ class GitHubApi:
             }
         )
 
-    def get(self, path: str, **params: str | int) -> Answer:
-        """`path` is relative to the repository: `/check-runs`."""
-        return self._ask("GET", path, params=params)
+    def get(self, path: str, *, hurry_s: float | None = None, **params: str | int) -> Answer:
+        """`path` is relative to the repository: `/check-runs`. For `hurry_s` see `patch`."""
+        return self._ask("GET", path, params=params, hurry_s=hurry_s)
 
     def post(self, path: str, body: Mapping[str, Any], *, already: Callable[[], Answer | None] | None = None) -> Answer:
         """Sent once where the outcome is unknown (no answer, 5xx), since a second might do it twice.
@@ -75,9 +75,9 @@ class GitHubApi:
         """
         return self._ask("POST", path, body=body, already=already)
 
-    def patch(self, path: str, body: Mapping[str, Any], *, timeout_s: float | None = None) -> Answer:
-        """With `timeout_s`, one try of at most that many seconds: for closing in a hurry."""
-        return self._ask("PATCH", path, body=body, hurry_s=timeout_s)
+    def patch(self, path: str, body: Mapping[str, Any], *, hurry_s: float | None = None) -> Answer:
+        """With `hurry_s`, one try of at most that many seconds."""
+        return self._ask("PATCH", path, body=body, hurry_s=hurry_s)
 
     def _ask(
         self,

@@ -46,6 +46,8 @@ class CheckRuns:
         self._head_sha, self._details_url, self._external_id = head_sha, details_url, external_id
         self._utc, self._now = utc, now
         self._open: dict[str, _Open] = {}
+        self._asked: dict[str, tuple[str, str]] = {}
+        """Name and external id of what was asked for. An interruption may come before GitHub's answer."""
         self.degraded = "" if api else "check runs are switched off"
 
     @property
@@ -58,6 +60,7 @@ class CheckRuns:
         if self._api is None or self.degraded:
             return
         external = f"{self._external_id}/{key}"
+        self._asked[key] = (name, external)
         body = {
             "name": name,
             "head_sha": self._head_sha,
@@ -67,14 +70,9 @@ class CheckRuns:
             "external_id": external,
         }
         try:
-            made = self._api.post("/check-runs", body, already=lambda: self._find(name, external)).data
+            self._keep(key, self._api.post("/check-runs", body, already=lambda: self._find(name, external)))
         except GitHubError as problem:
             self._degrade(problem)
-            return
-        if isinstance(made, dict) and isinstance(made.get("id"), int):
-            self._open[key] = _Open(made["id"], str(made.get("html_url") or ""))
-        else:
-            self.degraded = "GitHub made a check run and did not say which"
 
     def complete(
         self, key: str, *, conclusion: str, output: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]
@@ -101,6 +99,7 @@ class CheckRuns:
     def close(self, why: str, *, conclusion: str = "cancelled") -> None:
         """Close whatever is still open, within `CLOSING_S` seconds, one try each."""
         until = self._now() + CLOSING_S
+        self._find_unanswered()
         still_open = [run for run in self._open.values() if not run.completed]
         for position, run in enumerate(still_open):
             left = until - self._now()
@@ -108,10 +107,30 @@ class CheckRuns:
                 break
             body = {**self._ending(conclusion), "output": {"title": why[:200], "summary": why[:60_000]}}
             try:
-                self._api.patch(f"/check-runs/{run.id}", body, timeout_s=left / (len(still_open) - position))
+                self._api.patch(f"/check-runs/{run.id}", body, hurry_s=left / (len(still_open) - position))
                 run.completed = True
             except GitHubError as problem:
                 self._degrade(problem)
+
+    def _keep(self, key: str, answer: Answer) -> None:
+        made = answer.data
+        if isinstance(made, dict) and isinstance(made.get("id"), int):
+            self._open[key] = _Open(made["id"], str(made.get("html_url") or ""))
+        else:
+            self.degraded = self.degraded or "GitHub made a check run and did not say which"
+
+    def _find_unanswered(self) -> None:
+        """Take up the check runs that were asked for, and whose answer an interruption has kept away."""
+        for key in self._asked.keys() - self._open.keys():
+            if self.degraded:
+                return
+            try:
+                found = self._find(*self._asked[key], hurry_s=CLOSING_S / 4)
+            except GitHubError as problem:
+                self._degrade(problem)
+                return
+            if found is not None:
+                self._keep(key, found)
 
     def _ending(self, conclusion: str) -> dict[str, str]:
         return {"status": "completed", "conclusion": conclusion, "completed_at": self._utc()}
@@ -127,10 +146,10 @@ class CheckRuns:
             self.degraded = self.degraded or f"annotations were refused: {refused}"
             self._api.patch(f"/check-runs/{run.id}", {**body, "output": {**body["output"], "annotations": []}})
 
-    def _find(self, name: str, external_id: str) -> Answer | None:
+    def _find(self, name: str, external_id: str, hurry_s: float | None = None) -> Answer | None:
         """The check run that an unanswered request has made, if it has."""
         assert self._api is not None
-        listed = self._api.get(f"/commits/{self._head_sha}/check-runs", check_name=name, per_page=50)
+        listed = self._api.get(f"/commits/{self._head_sha}/check-runs", check_name=name, per_page=50, hurry_s=hurry_s)
         runs = listed.data.get("check_runs") if isinstance(listed.data, dict) else None
         return next((Answer(200, run) for run in runs or () if run.get("external_id") == external_id), None)
 
