@@ -100,6 +100,8 @@ def test_a_healthy_server_passes_every_check() -> None:
         ("call_in_text", "tools", "call_in_text"),
         ("parallel_merged", "tools", "parallel_merged"),
         ("cache_stale_block", "prefix_cache", "cache_changes_answer"),
+        ("cache_stale_block", "shared_prefix", "shared_prefix_changes_answer"),
+        ("only_under_load:4", "shared_prefix", "shared_prefix_changes_answer"),
         ("salt_ignored", "prefix_cache", "salt_ignored"),
     ],
 )

@@ -9,10 +9,11 @@ from vllm_gate.gates.capability.context import ask_context
 from vllm_gate.gates.capability.json_output import ask_json
 from vllm_gate.gates.capability.known import Known
 from vllm_gate.gates.capability.prefix_cache import ask_prefix_cache
+from vllm_gate.gates.capability.shared_prefix import ask_shared_prefix
 from vllm_gate.gates.capability.tool_calls import ask_tools
 from vllm_gate.gates.interface import Check
 
-CHECK_NAMES = ("context", "context_edges", "json", "tools", "prefix_cache")
+CHECK_NAMES = ("context", "context_edges", "json", "tools", "prefix_cache", "shared_prefix")
 
 
 class LongContext:
@@ -29,7 +30,8 @@ class LongContext:
         if settings.tool_call_schema_check:
             checks.append(Check("tools", lambda context: ask_tools(context, known)))
         if settings.prefix_cache_check:
-            checks.append(Check("prefix_cache", lambda context: ask_prefix_cache(context, known.window(context))))
+            checks.append(Check("prefix_cache", lambda context: ask_prefix_cache(context, known)))
+            checks.append(Check("shared_prefix", ask_shared_prefix))
         return [*checks, Check("context", lambda context: ask_context(context, known))]
 
     def closing_checks(self, plan: Plan) -> Sequence[Check]:

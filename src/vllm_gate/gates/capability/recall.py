@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.gates.capability.long_prompt import DEPTHS, LongPrompt
 from vllm_gate.gates.capability.needles import Asked, Asker
-from vllm_gate.judge.signs import ALPHA, can_still_tell, sign_test
+from vllm_gate.gates.capability.paired import Pair, ask_both
 
 AGAIN = 3
 """Further texts that decide on a lost fact where there is no baseline."""
-MOST_PAIRS = 12
-"""Most questions to both sides about facts that the release alone lost."""
-_LEANING = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,27 +87,21 @@ def judge_against(
             found=found,
             theirs=before,
         )
-    every, every_before, worse, better, asked = list(found), list(before), 0, 0, 0
-    while asked < MOST_PAIRS and sign_test(worse, better) > ALPHA and can_still_tell(worse, better, MOST_PAIRS - asked):
+    every, every_before = list(found), list(before)
+
+    def ask() -> list[Pair]:
         text = fresh()
         pairs = list(zip(ours.ask(text, ours_alone), theirs.ask(text, ours_alone), strict=True))
-        every += [one for one, _ in pairs]
-        every_before += [other for _, other in pairs]
-        known = [(one, other) for one, other in pairs if one.right is not None and other.right is not None]
-        worse += sum(bool(other.right) and not one.right for one, other in known)
-        better += sum(bool(one.right) and not other.right for one, other in known)
-        asked += len(ours_alone)
-    p = sign_test(worse, better)
-    verdict = Verdict.FAIL if p <= ALPHA else Verdict.INCONCLUSIVE if p <= _LEANING else Verdict.PASS
-    why = (
-        f"at depths {named(ours_alone)}; of {asked} further questions to both, the release alone lost {worse} and the "
-        f"baseline alone {better} (sign test: p = {p:.2g})"
-    )
+        every.extend(one for one, _ in pairs)
+        every_before.extend(other for _, other in pairs)
+        return [(one.right, other.right) for one, other in pairs]
+
+    compared = ask_both(ask)
     return Recall(
-        verdict=verdict,
+        verdict=compared.verdict,
         share=share,
         threshold=1.0,
-        why=why,
+        why=f"at depths {named(ours_alone)}; {compared}",
         found=every,
         theirs=every_before,
         blamed=[one for one in every if one.right is False and one.depth in ours_alone],
