@@ -15,7 +15,7 @@ def printable(text: str, *, one_line: bool = False) -> str:
     Newlines and tabs stay, unless `one_line` asks for them to be escaped too.
     """
     kept = set() if one_line else _KEPT
-    if text.isascii() and text.isprintable():
+    if (text if one_line else text.replace("\n", "").replace("\t", "")).isprintable():
         return text
     return "".join(
         character if character in kept or unicodedata.category(character) not in _INVISIBLE else _escape(character)

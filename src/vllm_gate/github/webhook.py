@@ -51,10 +51,16 @@ def send(
         except requests.RequestException as problem:
             why = f"no answer from the webhook: {type(problem).__name__}"
             continue
-        why = _refused(answer, Redactor([url, *([secret] if secret else [])]))
+        why = _refused(answer, _mask(url, secret))
         if not (answer.status_code == 429 or answer.status_code >= 500):
             return why
     return f"{why} ({TRIES} tries)"
+
+
+def _mask(url: Secret, secret: Secret | None) -> Redactor:
+    """Hides the address, and what follows the host in it, which is what a receiver would repeat."""
+    inside = url.reveal().partition("://")[2].partition("/")[2]
+    return Redactor([url, Secret(inside), *([secret] if secret else [])])
 
 
 def _refused(answer: requests.Response, mask: Redactor) -> str:

@@ -22,6 +22,10 @@ TITLE_LIMIT = 250
 """Characters of a title. GitHub takes 255 of an annotation's."""
 ANNOTATIONS_LIMIT = 500
 """More than a person reads, and ten requests of 50: GitHub's limit is 80 changes a minute."""
+_CELL_LIMIT = 1_000
+"""Characters of one message in a table."""
+_TABLE_LIMIT = 50_000
+"""Bytes."""
 _ORDER = (Verdict.FAIL, Verdict.ERROR, Verdict.INCONCLUSIVE, Verdict.PASS)
 _LEVELS = {Verdict.FAIL: "failure", Verdict.ERROR: "failure", Verdict.INCONCLUSIVE: "warning", Verdict.PASS: "notice"}
 _NOWHERE = Location(".github")
@@ -47,17 +51,17 @@ def name_of(number: int, title: str) -> str:
 def check_output(gate: GateResult, *, fail_on: str, workspace: str = "") -> CheckOutput:
     """The output of one gate. Paths below `workspace` become relative to it, as GitHub wants them."""
     loud = [finding for finding in _by_weight(gate) if finding.verdict is not Verdict.PASS or finding.warning]
-    annotations = tuple(_annotation(finding, workspace) for finding in loud)
-    left_out = len(annotations) - ANNOTATIONS_LIMIT
-    summary = [markdown(gist(gate)), _table(gate)]
-    if left_out > 0:
-        summary.insert(1, f"{left_out:,} of {len(annotations):,} annotations are left out here; report.json holds all.")
+    annotations = tuple(_annotation(finding, workspace) for finding in loud[:ANNOTATIONS_LIMIT])
+    left_out = len(loud) - len(annotations)
+    summary = [markdown(gist(gate)[:_CELL_LIMIT]), _table(gate)]
+    if left_out:
+        summary.insert(1, f"{left_out:,} of {len(loud):,} annotations are left out here; report.json holds all.")
     return CheckOutput(
         conclusion=_conclusion(gate.verdict, fail_on),
         title=cut_bytes(f"{gate.verdict.value}: {printable(gist(gate), one_line=True)}", TITLE_LIMIT),
-        summary=whole_blocks(summary, TEXT_LIMIT, "The table is left out: it has too many rows."),
+        summary=whole_blocks(summary, TEXT_LIMIT, ""),
         text=whole_blocks(map(finding_block, loud), TEXT_LIMIT, "*Cut here: report.json holds the rest.*"),
-        annotations=annotations[:ANNOTATIONS_LIMIT],
+        annotations=annotations,
     )
 
 
@@ -76,11 +80,17 @@ def _by_weight(gate: GateResult) -> Iterator[Finding]:
 
 
 def _table(gate: GateResult) -> str:
-    rows = [
-        f"| {MARKS[finding.verdict]} | {table_cell(finding.check)} | {table_cell(finding.message)} |"
-        for finding in _by_weight(gate)
-    ]
-    return "\n".join(["| | check | finding |", "|---|---|---|", *rows]) if rows else ""
+    """The checks, as many as fit."""
+    rows = ["| | check | finding |", "|---|---|---|"]
+    room = _TABLE_LIMIT
+    for shown, finding in enumerate(_by_weight(gate)):
+        message = table_cell(finding.message[:_CELL_LIMIT])
+        rows.append(f"| {MARKS[finding.verdict]} | {table_cell(finding.check[:_CELL_LIMIT])} | {message} |")
+        room -= len(rows[-1].encode())
+        if room < 0:
+            rows[-1] = f"| | | {len(gate.findings) - shown:,} more in report.json |"
+            break
+    return "\n".join(rows) if gate.findings else ""
 
 
 def _annotation(finding: Finding, workspace: str) -> dict[str, Any]:

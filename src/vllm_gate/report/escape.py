@@ -53,7 +53,7 @@ def whole_blocks(blocks: Iterable[str], limit: int, note: str) -> str:
     for block in blocks:
         used += len(block.encode()) + 2
         if used > limit:
-            kept.append(note)
+            kept += [note] if note else []
             break
         kept.append(block)
     return "\n\n".join(kept) + "\n"

@@ -21,8 +21,9 @@ def gist(gate: GateResult) -> str:
     """A gate in one sentence (plain text): its worst finding in its own words, and how many more there are."""
     if gate.skipped:
         return gate.skipped
-    loud = [finding for finding in gate.findings if finding.verdict is gate.verdict]
-    if gate.verdict is Verdict.PASS:
+    verdict = gate.verdict
+    loud = [finding for finding in gate.findings if finding.verdict is verdict]
+    if verdict is Verdict.PASS:
         warned = sum(bool(finding.warning) for finding in gate.findings)
         return f"{len(loud)} checks passed" + (f", {warned} with a warning" if warned else "")
     if not loud:
