@@ -66,10 +66,7 @@ def _without_prose(value: Any) -> Any:
         return [_without_prose(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: _without_prose(item) for key, item in value.items() if key not in _PROSE}
-    if kept.get("nullable") and isinstance(kept.get("enum"), list):
-        kept["enum"] = [*kept["enum"], None]  # as GitHub answers, and as its description means it
-    return kept
+    return {key: _without_prose(item) for key, item in value.items() if key not in _PROSE}
 
 
 if __name__ == "__main__":
