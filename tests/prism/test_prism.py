@@ -34,7 +34,17 @@ def github() -> Iterator[GitHubStandIn]:
 def prism(github: GitHubStandIn) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [os.environ["PRISM"], "proxy", DESCRIPTION, github.url, "-h", "127.0.0.1", "-p", str(port), "--errors"]
+    command = [
+        os.environ["PRISM"],
+        "proxy",
+        str(DESCRIPTION),
+        github.url,
+        "-h",
+        "127.0.0.1",
+        "-p",
+        str(port),
+        "--errors",
+    ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + 60
         while time.monotonic() < until:
