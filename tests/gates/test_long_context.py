@@ -18,7 +18,7 @@ from vllm_gate.config.plan import Gates, LongContextSettings, Plan, ServiceConfi
 from vllm_gate.core.finding import Finding
 from vllm_gate.core.report import GateResult
 from vllm_gate.core.verdict import Verdict
-from vllm_gate.gates.capability.json_output import corpus
+from vllm_gate.gates.capability.json_cases import corpus
 from vllm_gate.gates.capability.long_prompt import DEPTHS, build
 from vllm_gate.gates.interface import Context, Gate
 from vllm_gate.gates.long_context import CHECK_NAMES, LongContext
@@ -126,6 +126,50 @@ def test_a_cache_that_never_hits_is_a_finding_of_its_own_and_no_failure() -> Non
     assert (finding.verdict, finding.symptom) == (Verdict.INCONCLUSIVE, "cache_never_hits")
 
 
+def test_json_that_the_baseline_gets_wrong_as_well_is_told_beside_the_threshold() -> None:
+    """The threshold in settings.json is the user's own, so it decides; the baseline says whose fault it is."""
+    finding = only(ask("json_truncated", baseline=["json_truncated"], settings=TOOLS_ALONE), "json")
+    assert finding.verdict is Verdict.FAIL
+    assert "the baseline answers 0 of 1 of the same questions validly" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("baseline", "verdict"), [(None, Verdict.PASS), (["json_truncated"], Verdict.PASS), ([], Verdict.FAIL)]
+)
+def test_json_by_words_alone_is_held_against_the_baseline_and_against_nothing_else(
+    baseline: Sequence[str] | None, verdict: Verdict
+) -> None:
+    result = ask("json_truncated", baseline=baseline, settings=replace(LENGTHS_ALONE, context_lengths=()))
+    finding = only(result, "json_plain")
+    assert finding.verdict is verdict
+    assert finding.measured == 0.0
+    assert finding.warning or finding.symptom == "json_truncated"
+
+
+def test_every_answer_is_kept_with_its_bucket_for_a_person_to_check() -> None:
+    facts = ask(settings=LENGTHS_ALONE).facts
+    answers = facts["json_answers"]
+    assert isinstance(answers, list)
+    assert [set(answer) for answer in answers] == [{"schema", "sorted_as", "finish_reason", "said"}] * 12
+
+
+def test_a_server_of_the_messages_api_is_asked_what_it_can_answer() -> None:
+    result = ask(api="anthropic")
+    assert result.verdict is Verdict.PASS, failures(result)
+    skipped = {finding.check for finding in result.findings if finding.verdict is Verdict.SKIPPED}
+    assert skipped == {"json", "prefix_cache", "shared_prefix"}
+    assert only(result, "tools").measured == 1.0
+    assert "sound" not in only(result, "tools").warning
+
+
+@pytest.mark.parametrize(
+    ("fault", "symptom"),
+    [("int_as_string", "SchemaMismatch"), ("call_in_text", "call_in_text"), ("arg_dropped_in_stream", "InvalidJson")],
+)
+def test_tool_faults_are_seen_through_the_messages_api_too(fault: str, symptom: str) -> None:
+    assert ("tools", symptom) in failures(ask(fault, api="anthropic", settings=TOOLS_ALONE))
+
+
 def test_lost_facts_are_told_by_depth() -> None:
     (lost,) = [f for f in ask("needle_lost_after:1000").findings if f.check == "context" and f.verdict is Verdict.FAIL]
     assert "at 2048 prompt tokens: facts are lost at depths 0%, 25%, 50%" in lost.message
@@ -222,7 +266,7 @@ def test_checks_that_are_switched_off_are_not_asked() -> None:
             gates=Gates(long_context=replace(QUICK, tool_call_schema_check=False, prefix_cache_check=False)),
         )
     )
-    assert [check.name for check in checks] == ["json", "context"]
+    assert [check.name for check in checks] == ["json", "json_plain", "context"]
 
 
 @pytest.mark.parametrize("length", [300, 511, 512, 513, 4096, 32_768])
@@ -248,6 +292,6 @@ def test_facts_stand_at_their_depths() -> None:
 
 def test_the_shipped_schemas_are_valid_and_of_many_kinds() -> None:
     for case in corpus():
-        Draft202012Validator.check_schema(case["schema"])
-    text = str([case["schema"] for case in corpus()])
+        Draft202012Validator.check_schema(case.schema)
+    text = str([case.schema for case in corpus()])
     assert all(kind in text for kind in ("enum", "array", "anyOf", "$ref", "null", "boolean", "number", "maximum"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vllm_gate.gates.capability.json_output import corpus
+from vllm_gate.gates.capability.json_cases import corpus
 from vllm_gate.gates.capability.tool_cases import CASES
 from vllm_gate.gates.capability.tool_faults import difference, faults_of
 from vllm_gate.judge.buckets import json_bucket
@@ -104,5 +104,5 @@ def test_calls_of_a_small_real_model_are_sorted_as_a_person_sorted_them(one: dic
 
 @pytest.mark.parametrize("one", RECORDED["json"], ids=lambda one: one["schema"])
 def test_json_of_a_small_real_model_is_sorted_as_a_person_sorted_it(one: dict[str, Any]) -> None:
-    (schema,) = [case["schema"] for case in corpus() if case["id"] == one["schema"]]
+    (schema,) = [case.schema for case in corpus() if case.id == one["schema"]]
     assert json_bucket(one["text"], schema, one["finish_reason"])[0] == one["bucket"]

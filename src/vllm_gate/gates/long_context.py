@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from vllm_gate.config.plan import Plan
 from vllm_gate.gates.capability.context import ask_context
 from vllm_gate.gates.capability.json_output import ask_json
+from vllm_gate.gates.capability.json_plain import ask_plain_json
 from vllm_gate.gates.capability.known import Known
 from vllm_gate.gates.capability.prefix_cache import ask_prefix_cache
 from vllm_gate.gates.capability.shared_prefix import ask_shared_prefix
 from vllm_gate.gates.capability.tool_calls import ask_tools
 from vllm_gate.gates.interface import Check
 
-CHECK_NAMES = ("context", "context_edges", "json", "tools", "prefix_cache", "shared_prefix")
+CHECK_NAMES = ("context", "context_edges", "json", "json_plain", "tools", "prefix_cache", "shared_prefix")
 
 
 class LongContext:
@@ -26,7 +27,10 @@ class LongContext:
     def checks(self, plan: Plan) -> Sequence[Check]:
         """From cheap to costly."""
         settings, known = plan.gates.long_context, Known()
-        checks = [Check("json", ask_json)]
+        checks = [
+            Check("json", lambda context: ask_json(context, known)),
+            Check("json_plain", lambda context: ask_plain_json(context, known)),
+        ]
         if settings.tool_call_schema_check:
             checks.append(Check("tools", lambda context: ask_tools(context, known)))
         if settings.prefix_cache_check:

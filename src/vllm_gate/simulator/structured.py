@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from vllm_gate.simulator.faults import Faults
+from vllm_gate.simulator.tokenizer import content_text
 
 _DEEPEST = 6
 
 
 def json_answer(body: Mapping[str, Any], faults: Faults) -> str | None:
-    """The JSON text for `response_format` or vLLM's `structured_outputs`; None where none is asked for."""
-    schema = _schema(body)
-    if schema is None or "schema_ignored" in faults:
+    """The JSON text for `response_format`, vLLM's `structured_outputs`, or a schema in words; None without any."""
+    schema = None if "schema_ignored" in faults else _schema(body)
+    schema = schema or _schema_in_words(body)
+    if schema is None:
         return None
     text = json.dumps(instance(schema, schema), ensure_ascii=False)
     return text[: len(text) * 2 // 3] if "json_truncated" in faults else text
@@ -88,6 +90,20 @@ def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     structured = body.get("structured_outputs") or {}
     found = structured.get("json")
     return json.loads(found) if isinstance(found, str) else found
+
+
+def _schema_in_words(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The schema that the last message shows after the words "JSON Schema:"."""
+    messages = body.get("messages") or [{}]
+    said = content_text(messages[-1])
+    _, found, rest = said.partition("JSON Schema:")
+    if not found:
+        return None
+    try:
+        schema, _ = json.JSONDecoder().raw_decode(rest.lstrip())
+    except ValueError:
+        return None
+    return schema if isinstance(schema, dict) else None
 
 
 def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,67 +2,72 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 from vllm_gate.core.finding import Finding
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import CouldNotJudge
 from vllm_gate.gates.asking import answer_evidence, ask_all, request_evidence
+from vllm_gate.gates.capability.json_cases import PROOF, JsonCase, corpus, is_valid, questions
+from vllm_gate.gates.capability.known import Known, baseline_of
 from vllm_gate.gates.interface import Context
-from vllm_gate.judge.buckets import MISMATCH, NOT_JSON, VALID, json_bucket
+from vllm_gate.judge.buckets import MISMATCH, NOT_JSON, VALID
 from vllm_gate.judge.rates import lower_bound, rate, trials_to_certify
+from vllm_gate.server.interface import Service
 from vllm_gate.server.reply import Answer, Refusal, Reply
 
-_MAX_TOKENS = 400
-_PROOF = {"type": "object", "properties": {"mark": {"const": "zq-7f3a"}}, "required": ["mark"]}
-"""A value that no model says by itself: an answer that has it proves that the parameter is honoured."""
+_SHOWN = 300
+_COMPARED = 8
+"""Most wrong answers that the baseline is asked about."""
+_REFUSED = (400, 404, 422, 501)
 
 
-def corpus() -> tuple[Mapping[str, Any], ...]:
-    """The shipped schemas: id, prompt, schema."""
-    text = files("vllm_gate.gates.capability").joinpath("schemas.json").read_text(encoding="utf-8")
-    return tuple(json.loads(text))
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A question with an answer that is not valid, or with none."""
+
+    case: JsonCase
+    answer: Answer | CouldNotJudge
+    bucket: str
+    detail: str
 
 
-def ask_json(context: Context) -> Iterator[Finding]:
+def ask_json(context: Context, known: Known) -> Iterator[Finding]:
     """Honoured at all; then the rate of whole and valid answers over the corpus."""
-    honoured = _honoured(context)
-    if honoured is not None:
-        yield honoured
+    if context.plan.services["under_test"].api == "anthropic":
+        message = "not asked: the Anthropic messages API has no response_format"
+        yield Finding(check="json", verdict=Verdict.SKIPPED, message=message)
         return
-    yield _rate(context)
+    room = known.room(context)
+    yield _not_honoured(context, room) or _rate(context, room)
 
 
-def _request(prompt: str, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
-    return {"messages": [{"role": "user", "content": prompt}], "max_tokens": _MAX_TOKENS, "response_format": wanted}
-
-
-def _honoured(context: Context) -> Finding | None:
+def _not_honoured(context: Context, room: int) -> Finding | None:
     """None when the schema is honoured; vLLM drops unknown fields silently, so HTTP 200 proves nothing."""
-    request = _request("Say hello.", "proof", _PROOF)
-    answer = _ask(context, request)
+    answer = ask(context.under_test, PROOF.body(room))
     if isinstance(answer, Reply):
-        bucket, detail = json_bucket(answer.text, _PROOF, answer.finish_reason)
+        bucket, detail = PROOF.bucket(answer)
         if bucket not in (MISMATCH, NOT_JSON):
             return None
         verdict, symptom = Verdict.FAIL, "schema_ignored"
         message = f"response_format is accepted and ignored: {detail}"
+    elif isinstance(answer, Refusal) and answer.status in _REFUSED and not answer.says_nonfinite:
+        verdict, symptom = Verdict.INCONCLUSIVE, "schema_refused"
+        message = f"a request with a JSON schema is refused: {said(answer)}"
     else:
         verdict, symptom = (Verdict.ERROR, "no_answer")
-        message = f"a request with a JSON schema is not answered: {_said(answer)}"
+        message = f"a request with a JSON schema is not answered: {said(answer)}"
     return Finding(
         check="json",
         verdict=verdict,
         symptom=symptom,
         message=message,
         evidence=(
-            request_evidence(context.under_test, "chat completion", request),
+            request_evidence(context.under_test, "chat completion", PROOF.body(room)),
             answer_evidence("what came back", answer),
         ),
         location=context.plan.where("gate_config.gate_4_long_context.json_parse_rate_threshold"),
@@ -71,40 +76,34 @@ def _honoured(context: Context) -> Finding | None:
     )
 
 
-def _rate(context: Context) -> Finding:
+def _rate(context: Context, room: int) -> Finding:
     settings = context.plan.gates.long_context
-    cases = corpus()
     threshold, certified = settings.json_parse_rate_threshold, settings.rate_verdict == "certified"
-    wanted = trials_to_certify(threshold) if certified and threshold < 1 else 2 * len(cases)
-    asked = [cases[index % len(cases)] for index in range(min(wanted, settings.max_requests))]
+    wanted = trials_to_certify(threshold) if certified and threshold < 1 else 2 * len(corpus())
+    asked = questions(min(wanted, settings.max_requests))
     buckets: Counter[str] = Counter()
-    worst: list[tuple[Mapping[str, Any], Answer | CouldNotJudge, str]] = []
+    wrong: list[Wrong] = []
+    answers: list[dict[str, object]] = []
 
     def seen(index: int, answer: Answer | CouldNotJudge) -> bool:
         case = asked[index]
-        bucket, detail = ("not_answered", _said(answer))
-        if isinstance(answer, Reply):
-            bucket, detail = json_bucket(answer.text, case["schema"], answer.finish_reason)
+        bucket, detail = case.bucket(answer) if isinstance(answer, Reply) else ("not_answered", said(answer))
         buckets[bucket] += 1
+        answers.append(sorted_answer(case, answer, bucket))
         if bucket != VALID:
-            worst.append((case, answer, detail))
+            wrong.append(Wrong(case, answer, bucket, detail))
         context.progress("JSON answers", buckets.total(), len(asked), "answers")
         return buckets["not_answered"] >= 3
 
-    requests = [_request(case["prompt"], case["id"], case["schema"]) for case in asked]
-    ask_all([partial(_ask, context, request) for request in requests], settings.concurrency, seen)
+    ask_all([partial(ask, context.under_test, case.body(room)) for case in asked], settings.concurrency, seen)
     context.facts["json"] = dict(buckets)
+    context.facts["json_answers"] = answers
     if buckets["not_answered"]:
-        return _unanswered(buckets, worst)
-    return _concluded(context, buckets, worst, wanted)
+        return unanswered("json", buckets, wrong)
+    return _concluded(context, buckets, wrong, wanted, room)
 
 
-def _concluded(
-    context: Context,
-    buckets: Counter[str],
-    worst: Sequence[tuple[Mapping[str, Any], Answer | CouldNotJudge, str]],
-    wanted: int,
-) -> Finding:
+def _concluded(context: Context, buckets: Counter[str], wrong: Sequence[Wrong], wanted: int, room: int) -> Finding:
     settings = context.plan.gates.long_context
     threshold = settings.json_parse_rate_threshold
     observed = rate(buckets[VALID], buckets.total())
@@ -119,18 +118,19 @@ def _concluded(
         location=context.plan.where("gate_config.gate_4_long_context.json_parse_rate_threshold"),
     )
     if observed.value < threshold:
+        first = wrong[0]
         symptom = next(bucket for bucket, _ in buckets.most_common() if bucket != VALID)
-        case, answer, detail = worst[0]
-        sorted_out = ", ".join(f"{count} {bucket}" for bucket, count in buckets.most_common())
         return finding(
             verdict=Verdict.FAIL,
             symptom=f"json_{symptom}",
-            message=f"{observed.successes} of {observed.trials} JSON answers are valid ({sorted_out}): {detail}",
+            message=f"{observed.successes} of {observed.trials} JSON answers are valid ({told(buckets)}): "
+            f"{first.detail}{_of_the_baseline(context, wrong, room)}",
             evidence=(
-                request_evidence(context.under_test, case["id"], _request(case["prompt"], case["id"], case["schema"])),
-                answer_evidence("what came back", answer),
+                request_evidence(context.under_test, first.case.id, first.case.body(room)),
+                answer_evidence("what came back", first.answer),
             ),
-            remedy="Compare with the release before; suspect the structured-output backend, the tokenizer, max_tokens.",
+            remedy="Compare with the release before; suspect the structured-output backend, the tokenizer, max_tokens. "
+            "Where that one is no better, json_parse_rate_threshold asks more than the model can do.",
         )
     if settings.rate_verdict == "certified" and lower_bound(observed.successes, observed.trials) < threshold:
         return finding(
@@ -143,24 +143,54 @@ def _concluded(
     )
 
 
-def _unanswered(
-    buckets: Counter[str], worst: Sequence[tuple[Mapping[str, Any], Answer | CouldNotJudge, str]]
-) -> Finding:
-    _, answer, detail = next(one for one in worst if not isinstance(one[1], Reply))
+def _of_the_baseline(context: Context, wrong: Sequence[Wrong], room: int) -> str:
+    """What the release before makes of the same questions: the threshold decides, but this says whose fault it is."""
+    baseline = baseline_of(context)
+    if baseline is None:
+        return ""
+    asked = [one.case for one in wrong[:_COMPARED]]
+    answers = [(case, ask(baseline, case.body(room))) for case in asked]
+    judged = [is_valid(case.bucket(answer)) for case, answer in answers if isinstance(answer, Reply)]
+    if not judged:
+        return ""
+    return f" (the baseline answers {sum(judged)} of {len(judged)} of the same questions validly)"
+
+
+def unanswered(check: str, buckets: Counter[str], wrong: Sequence[Wrong]) -> Finding:
+    """Some requests brought no answer: nothing is said of the others."""
+    first = next(one for one in wrong if not isinstance(one.answer, Reply))
     return Finding(
-        check="json",
+        check=check,
         verdict=Verdict.ERROR,
-        message=f"{buckets['not_answered']} of {buckets.total()} requests for JSON were not answered: {detail}",
-        evidence=(answer_evidence("what came back", answer),),
+        message=f"{buckets['not_answered']} of {buckets.total()} requests for JSON were not answered: {first.detail}",
+        evidence=(answer_evidence("what came back", first.answer),),
     )
 
 
-def _ask(context: Context, request: Mapping[str, Any]) -> Answer | CouldNotJudge:
+def sorted_answer(case: JsonCase, answer: Answer | CouldNotJudge, bucket: str) -> dict[str, object]:
+    """One answer and its bucket, for a person to check."""
+    reply = answer if isinstance(answer, Reply) else Reply()
+    return {
+        "schema": case.id,
+        "sorted_as": bucket,
+        "finish_reason": reply.finish_reason,
+        "said": reply.text[:_SHOWN],
+    }
+
+
+def told(buckets: Counter[str]) -> str:
+    """Buckets with their counts, in words."""
+    return ", ".join(f"{count} {bucket}" for bucket, count in buckets.most_common())
+
+
+def ask(service: Service, request: Mapping[str, Any]) -> Answer | CouldNotJudge:
+    """One chat completion, or why there is none."""
     try:
-        return context.under_test.chat(**request)
+        return service.chat(**request)
     except CouldNotJudge as error:
         return error
 
 
-def _said(answer: Answer | CouldNotJudge) -> str:
+def said(answer: Answer | CouldNotJudge) -> str:
+    """What came instead of a reply, in a clause."""
     return f"HTTP {answer.status}, {answer.message}" if isinstance(answer, Refusal) else str(answer)
