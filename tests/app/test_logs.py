@@ -31,6 +31,8 @@ def test_a_log_that_is_not_there_yet_has_no_lines_and_one_that_grows_has_more(tm
     assert list(log.lines()) == ["one", "two \ufffd", "thr"]
     (tmp_path / "vllm.log").write_bytes(b"one\r\ntwo \xff\nthree\n")
     assert list(log.lines())[-1] == "three"
+    assert b"".join(log.chunks()) == b"one\r\ntwo \xff\nthree\n"
+    assert list(FileLog(tmp_path / "other.log").chunks()) == []
 
 
 def test_a_folder_in_place_of_a_log_is_told_with_the_key_to_change(tmp_path: Path) -> None:
@@ -44,6 +46,7 @@ def test_standard_input_is_read_once_and_kept(monkeypatch: pytest.MonkeyPatch) -
     source = StandardInput()
     assert source.lines() == ["a", "b"]
     assert source.lines() == ["a", "b"]
+    assert b"".join(source.chunks()) == b"a\nb\n"
 
 
 def frame(stream: int, payload: bytes) -> bytes:

@@ -48,6 +48,9 @@ class Log:
     def lines(self) -> Iterable[str]:
         return self._lines
 
+    def chunks(self) -> Iterable[bytes]:
+        return [f"{line}\n".encode() for line in self._lines]
+
 
 class Clock:
     """Sleeping passes the time and is all that does."""

@@ -32,6 +32,9 @@ class Log:
     def lines(self) -> Iterable[str]:
         return self._server.log_lines
 
+    def chunks(self) -> Iterable[bytes]:
+        return [f"{line}\n".encode() for line in self._server.log_lines]
+
 
 @contextmanager
 def simulated(*faults: str, timeout_s: float = 30.0, load_s: float = 30.0, **settings: Any) -> Iterator[Context]:

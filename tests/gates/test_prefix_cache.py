@@ -69,6 +69,9 @@ class Log:
     def lines(self) -> Iterator[str]:
         return iter(self.rows)
 
+    def chunks(self) -> Iterator[bytes]:
+        return (f"{row}\n".encode() for row in self.rows)
+
 
 def context(server: object, log: Sequence[str] = (), api: str = "openai") -> Context:
     config = ServiceConfig(name="under_test", base_url="http://127.0.0.1:1", model="m", api=api)

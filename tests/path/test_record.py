@@ -271,6 +271,35 @@ def test_each_way_to_die_is_told_by_its_line(fault: object) -> None:
     assert found.remedy
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("OSError: libnvrtc.so.13: cannot open shared object file: No such file or directory", "torchcodec_import"),
+        ("ImportError: /opt/vllm/_C.abi3.so: undefined symbol: _ZN3c10", "abi_mismatch"),
+        ("bash: line 1: 1234 Illegal instruction (core dumped) vllm serve", "illegal_instruction"),
+        ("Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization", "out_of_gpu_memory"),
+        ("RuntimeError: CUDA out of memory", "out_of_gpu_memory"),
+        ("max seq len (8192) is larger than the available KV cache memory (0.4 GiB)", "kv_cache_too_small"),
+        ("ValueError: There is no module or parameter named 'x' in LlamaForCausalLM", "weights_mismatch"),
+        (
+            "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig()",
+            "no_attention_backend",
+        ),
+        ("huggingface_hub.errors.GatedRepoError: 403 Client Error", "gated_or_missing_model"),
+        ("huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error", "gated_or_missing_model"),
+        ("(EngineCore pid=7) ERROR 12-01 10:00:00 [core.py:1] EngineCore failed to start.", "engine_died"),
+        ("(Worker_TP1 pid=7) ERROR 12-01 10:00:00 [x.py:1] WorkerProc failed to start.", "engine_died"),
+        ("SystemExit: 1", "unknown_error"),
+        ("KeyboardInterrupt: ", "unknown_error"),
+        ("torch.AcceleratorError: CUDA error: an illegal memory access", "unknown_error"),
+    ],
+)
+def test_other_words_of_the_same_deaths_are_found_among_lines_of_a_server_at_work(line: str, name: str) -> None:
+    found = diagnose_startup(['INFO:     127.0.0.1:4242 - "GET /health HTTP/1.1" 503', line, "INFO x"])
+    assert found is not None
+    assert (found.name, found.line_number) == (name, 2)
+
+
 def test_the_cause_is_told_and_not_its_consequence() -> None:
     died = diagnose_startup(lines("vllm-0.25.1-cpu-died-at-start-abi-mismatch"))
     assert died is not None

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vllm_gate.path.lines import parse_line
+from vllm_gate.path.scan import Scanner, blocks_of_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +126,39 @@ FAULTS: tuple[StartupFault, ...] = (
 )
 """Known causes, the most telling first: a dying engine also says `engine_died`, which explains nothing."""
 
+_SCANNER = Scanner(
+    (
+        "libtorchcodec",
+        "libnvrtc",
+        "undefined symbol",
+        "Illegal instr",
+        "not enough GPU",
+        "OutOfMemory",
+        "out of memory",
+        "No available memory",
+        "available KV cache",
+        "weights were not",
+        "no module or",
+        "No valid attention",
+        "is not valid for",
+        "MoE backend supports",
+        "ddress already",
+        "valid model id",
+        "GatedRepo",
+        "RepositoryNot",
+        "NaNs detected",
+        "initialization failed",
+        "failed to start",
+        "Application startup",
+        "Starting vLLM",
+        "non-default",
+        "Error: ",
+        "Exception: ",
+        "Interrupt: ",
+        "Exit: ",
+    )
+)
+"""Each message of this module holds one of these; only lines that do are taken apart."""
 _ANY = re.compile("|".join(f"(?:{fault.pattern})" for fault in FAULTS))
 _UP = re.compile(r"Application startup complete|Starting vLLM (?:API )?server|^non-default args:")
 _TRACEBACK_END = re.compile(r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit)): ")
@@ -137,7 +171,7 @@ def diagnose_startup(lines: Iterable[str]) -> StartupDiagnosis | None:
     """
     found: dict[str, tuple[str, int]] = {}
     last_error = ("", 0)
-    for number, line in enumerate(lines, start=1):
+    for number, line in _SCANNER.lines(blocks_of_lines(lines)):
         text = parse_line(line).text
         if _UP.search(text):
             found, last_error = {}, ("", 0)

@@ -7,8 +7,9 @@ import json
 import socket
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote
 
 from vllm_gate.errors import CouldNotJudge, FileProblem
@@ -16,6 +17,7 @@ from vllm_gate.errors import CouldNotJudge, FileProblem
 DOCKER_SOCKET = "/var/run/docker.sock"
 _MOST_BYTES = 2**30
 _LONGEST_LINE = 1 << 20
+_CHUNK = 1 << 20
 
 
 def open_log(spec: str) -> FileLog | DockerLog | StandardInput:
@@ -37,10 +39,18 @@ class FileLog:
 
     def lines(self) -> Iterator[str]:
         """Every line so far. Raises FileProblem when the path can't be read at all."""
+        for raw in self._read(lambda log: log.readline(_LONGEST_LINE)):
+            yield raw.decode("utf-8", errors="replace").rstrip("\r\n")
+
+    def chunks(self) -> Iterator[bytes]:
+        """The same as bytes, cut anywhere: what is large is read faster so."""
+        return self._read(lambda log: log.read(_CHUNK))
+
+    def _read(self, some: Callable[[BinaryIO], bytes]) -> Iterator[bytes]:
         try:
             with self.path.open("rb") as log:
-                while raw := log.readline(_LONGEST_LINE):
-                    yield raw.decode("utf-8", errors="replace").rstrip("\r\n")
+                while raw := some(log):
+                    yield raw
         except FileNotFoundError:
             return
         except OSError as problem:
@@ -64,6 +74,10 @@ class StandardInput:
             self._lines = [line.rstrip("\r\n") for line in sys.stdin]
         return self._lines
 
+    def chunks(self) -> Iterator[bytes]:
+        """The same as bytes."""
+        return (f"{line}\n".encode(errors="replace") for line in self.lines())
+
 
 class DockerLog:
     """A container's log through the Docker socket: one read-only call of the Engine API for each reading."""
@@ -75,10 +89,14 @@ class DockerLog:
 
     def lines(self) -> Iterator[str]:
         """Every line so far, both streams in the order Docker kept. Raises CouldNotJudge without the socket."""
+        return _split(self.chunks())
+
+    def chunks(self) -> Iterator[bytes]:
+        """The same as bytes, cut anywhere."""
         tty = bool(self._inspect().get("Tty"))
         with _UnixConnection(self._socket_path) as connection:
             answer = self._get(connection, "logs?stdout=1&stderr=1&timestamps=0")
-            yield from _split(answer if tty else _demultiplex(answer))
+            yield from (answer if tty else _demultiplex(answer))
 
     def _inspect(self) -> dict[str, object]:
         with _UnixConnection(self._socket_path) as connection:

@@ -26,7 +26,7 @@ from vllm_gate.core.secret import Redactor, Secret
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import ExitCode
 from vllm_gate.gates.interface import Context, Gate, LogSource
-from vllm_gate.path.record import read_log
+from vllm_gate.path.record import read_chunks
 from vllm_gate.report.json_report import to_json
 from vllm_gate.server.interface import Service
 
@@ -113,7 +113,7 @@ def _likely_causes(plan: Plan, results: Sequence[GateResult]) -> list[str]:
     log = _log(plan)
     if not failed:
         return []
-    record = read_log(log.lines() if log else ())
+    record = read_chunks(log.chunks() if log else ())
     symptoms = [finding.symptom for finding in failed if finding.symptom]
     causes = rank_causes(symptoms, plan.matrix, record, plan.services["under_test"].model)
     return [f"likely cause: {cause.title} ({cause.reference}): {cause.remedy}" for cause in causes[:3]]

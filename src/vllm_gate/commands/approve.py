@@ -11,7 +11,7 @@ from vllm_gate.app.logs import open_log
 from vllm_gate.errors import ExitCode, FileProblem, UsageError
 from vllm_gate.path.diff import changes, unapproved, unapproved_contradictions
 from vllm_gate.path.lock import Lock, approve, parse, to_text
-from vllm_gate.path.record import State, read_log
+from vllm_gate.path.record import State, read_chunks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Write the lock and say what it approves anew."""
-    record = read_log(open_log(arguments.log).lines())
+    record = read_chunks(open_log(arguments.log).chunks())
     if not any(seen.state is State.OBSERVED for seen in record.fields.values()):
         raise FileProblem(
             f"{arguments.log}: no startup log of vLLM", hint="give the log from the server's first line on"

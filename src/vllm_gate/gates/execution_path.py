@@ -33,7 +33,7 @@ from vllm_gate.path.diff import (
 )
 from vllm_gate.path.fallbacks import Fallback
 from vllm_gate.path.matrix import compare
-from vllm_gate.path.record import ExecutionPath, State, read_log
+from vllm_gate.path.record import ExecutionPath, State, read_chunks
 from vllm_gate.path.sources import Reported, from_server_info, from_version, merge
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def _ask(context: Context) -> Iterator[Finding]:
 
 def _record(context: Context) -> ExecutionPath:
     """The log's record, completed by what the server answers and what the checkpoint's headers say."""
-    record = read_log(context.log.lines() if context.log else ())
+    record = read_chunks(context.log.chunks() if context.log else ())
     reported = (
         [_told(service.version, from_version), _told(service.server_info, from_server_info)]
         if (service := context.services.get("under_test"))

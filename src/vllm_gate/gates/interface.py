@@ -29,6 +29,10 @@ class LogSource(Protocol):
         """Every line so far, without line ends. Empty when there is nothing yet."""
         ...
 
+    def chunks(self) -> Iterable[bytes]:
+        """The same as bytes, cut anywhere: several times as fast where a log is large."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:

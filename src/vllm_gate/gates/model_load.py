@@ -30,7 +30,7 @@ from vllm_gate.gates.readiness import (
 from vllm_gate.judge.quantization import agree, is_unquantized, kind_in_name
 from vllm_gate.judge.round_trip import SAMPLES, survives, survives_normalized
 from vllm_gate.judge.weights import weight_problems
-from vllm_gate.path.record import read_log
+from vllm_gate.path.record import read_chunks
 from vllm_gate.server.reply import Reply
 
 CHECK_NAMES = ("ready_endpoint", "weights_load", "tokenizer_load", "quant_config_parse")
@@ -71,8 +71,7 @@ def _once_ready(
 
 def _weights_load(context: Context, _: Ready) -> Finding:
     """Nothing uninitialised or skipped in the log, and one token can be generated."""
-    lines = log_lines(context)
-    problems = weight_problems(lines)
+    problems = weight_problems(log_lines(context))
     if problems:
         first = problems[0]
         return Finding(
@@ -94,10 +93,11 @@ def _weights_load(context: Context, _: Ready) -> Finding:
             message="the server answered one request for a token, but nothing shows that it generated one",
             evidence=(answer_evidence("what came back", answer),),
         )
+    lines = sum(1 for _ in log_lines(context))
     return Finding(
         check="weights_load",
         verdict=Verdict.PASS,
-        message="one token was generated" + (f"; {len(lines)} log lines hold no weight problem" if lines else ""),
+        message="one token was generated" + (f"; {lines} log lines hold no weight problem" if lines else ""),
         warning="" if lines else f"skipped weights can't be seen: {_NO_LOG}",
     )
 
@@ -209,7 +209,7 @@ def _unobserved(declared: str, stated: str) -> Finding:
 
 def _observed_quantization(context: Context) -> str | None:
     """What the log, or else `/server_info`, says; None where neither says anything."""
-    seen = read_log(log_lines(context)).quantization
+    seen = read_chunks(context.log.chunks() if context.log else ()).quantization
     if seen.value is not None:
         return str(seen.value)
     info = context.under_test.server_info()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from vllm_gate.advisories.startup import StartupDiagnosis, diagnose_startup
 from vllm_gate.core.finding import Evidence, EvidenceKind, Finding, Location
@@ -74,9 +76,9 @@ class Readiness:
         )
 
 
-def log_lines(context: Context) -> Sequence[str]:
-    """The start-up log so far; empty without one."""
-    return tuple(context.log.lines()) if context.log else ()
+def log_lines(context: Context) -> Iterable[str]:
+    """The start-up log so far, read anew and never held as a whole; empty without one."""
+    return context.log.lines() if context.log else ()
 
 
 def log_location(context: Context, line_number: int) -> Location | None:
@@ -177,7 +179,6 @@ def _ask(context: Context) -> _Answering | NoAnswer | None:
 
 
 def _died(context: Context, death: StartupDiagnosis) -> Finding:
-    lines = log_lines(context)
     first = max(death.line_number - _LOG_TAIL // 2, 0)
     return Finding(
         check="ready_endpoint",
@@ -187,7 +188,7 @@ def _died(context: Context, death: StartupDiagnosis) -> Finding:
         remedy=death.remedy,
         evidence=(
             Evidence(EvidenceKind.LOG, "the line that tells why", death.line),
-            Evidence(EvidenceKind.LOG, "around it", "\n".join(lines[first : first + _LOG_TAIL])),
+            Evidence(EvidenceKind.LOG, "around it", "\n".join(islice(log_lines(context), first, first + _LOG_TAIL))),
         ),
         location=log_location(context, death.line_number),
     )
@@ -207,7 +208,7 @@ def _late(
         reason = _REASONS.get(answer.reason, "it could not be reached")
         message = f"no answer from {url} in {waited}, {reason}: {trap or answer}"
         remedies = [answer.hint, "" if answer.reason in _HOPELESS or trap else _UNREACHABLE]
-    tail = log_lines(context)[-_LOG_TAIL:]
+    tail = deque(log_lines(context), _LOG_TAIL)
     return Finding(
         check="ready_endpoint",
         verdict=verdict,
