@@ -14,7 +14,7 @@ EXPECTED = {
     "Using max model len 32768": "32768",
     "Using FLASHINFER attention backend out of potential backends: ['FLASHINFER', 'TRITON_ATTN'].": "FLASHINFER",
     "Using FLASH_ATTN backend.": "FLASH_ATTN",
-    "Using Flash Attention backend on V1 engine.": "FLASH_ATTENTION",
+    "Using Flash Attention backend on V1 engine.": "FLASH_ATTN",
     "Using FlashAttention version 3": "3",
     "Initialized FlashInfer Allreduce norm quantization fusion workspace with backend=trtllm": "trtllm",
     "Enabled custom fusions: norm_quant, act_quant, allreduce_rms": "act_quant, allreduce_rms, norm_quant",

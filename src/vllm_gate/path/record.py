@@ -11,8 +11,11 @@ from enum import StrEnum
 from vllm_gate.path.fallbacks import VOCABULARY, Fallback, FallbackReader
 from vllm_gate.path.lines import Message, Speaker, parse_line
 from vllm_gate.path.rules import (
+    ATTENTION_NAMES,
+    COMPILE_MODES,
     ENGINE_FIELDS,
     ENGINE_LINE,
+    GRAPH_MODES,
     INSIDE_ENGINE,
     NEEDLES,
     RUNS_ARGUMENTS,
@@ -38,6 +41,10 @@ FIELDS: tuple[str, ...] = tuple(
 )
 """Every field a record has, in the order in which it is shown."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
+_NUMBERED: dict[str, dict[tuple[int, ...], str]] = {
+    "compile_mode": {(mode,): name for mode, name in COMPILE_MODES.items()},
+    "cudagraph_mode": GRAPH_MODES,
+}
 _IN_ORDER = {"fusions", "allreduce_backends"}
 _MOST_VALUES = 200
 """Values kept of one field and speaker, so that memory stays flat."""
@@ -119,7 +126,10 @@ def canonical(name: str, value: str) -> str:
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return value
     if name == "attention_backend":
-        return value.upper().replace(" ", "_")
+        backend = value.upper().replace(" ", "_")
+        return ATTENTION_NAMES.get(backend, backend)
+    if name in _NUMBERED and re.fullmatch(r"[\d, \[\]]+", value):
+        return _NUMBERED[name].get(tuple(map(int, re.findall(r"\d+", value))), value)
     return value
 
 

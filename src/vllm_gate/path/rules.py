@@ -52,18 +52,30 @@ ENGINE_FIELDS: dict[str, str] = {
     "device_config": "device",
     "enable_prefix_caching": "prefix_caching",
     "enable_chunked_prefill": "chunked_prefill",
+    "chunked_prefill_enabled": "chunked_prefill",
     "speculative_config": "speculative_decoding",
     "disable_custom_all_reduce": "custom_allreduce_disabled",
     "load_format": "load_format",
 }
-"""Keys of the engine's line to fields of the record."""
+"""Keys of the engine's line to fields of the record; `chunked_prefill_enabled` is the key of releases up to 0.11."""
 INSIDE_ENGINE = (
-    ("compile_mode", re.compile(r"'(?:mode|level)': (?:<CompilationMode\.(\w+): \d+>|(\d+))")),
-    ("cudagraph_mode", re.compile(r"'cudagraph_mode': <CUDAGraphMode\.(\w+):")),
+    ("compile_mode", re.compile(r"""['"](?:mode|level)['"]: ?(?:<CompilationMode\.(\w+): \d+>|(\d+))""")),
+    ("cudagraph_mode", re.compile(r"""['"]cudagraph_mode['"]: ?(?:<CUDAGraphMode\.(\w+):|(\d+|\[\d+, ?\d+\]))""")),
     ("requested_moe_backend", re.compile(r"\bmoe_backend='(\w+)'")),
     ("requested_linear_backend", re.compile(r"\blinear_backend='(\w+)'")),
 )
-"""What is read out of the nested values of the engine's line."""
+"""What is read out of the nested values of the engine's line, which releases up to 0.11 print as JSON."""
+COMPILE_MODES = {0: "NONE", 1: "STOCK_TORCH_COMPILE", 2: "DYNAMO_TRACE_ONCE", 3: "VLLM_COMPILE"}
+GRAPH_MODES = {
+    (0,): "NONE",
+    (1,): "PIECEWISE",
+    (2,): "FULL",
+    (2, 0): "FULL_DECODE_ONLY",
+    (2, 1): "FULL_AND_PIECEWISE",
+}
+"""Names of the modes that JSON tells by number: the one of decoding first, then that of mixed batches."""
+ATTENTION_NAMES = {"FLASH_ATTENTION": "FLASH_ATTN", "TRITON": "TRITON_ATTN", "FLEXATTENTION": "FLEX_ATTENTION"}
+"""What releases up to 0.15 call an attention backend, and what later ones do."""
 
 RUNS_ARGUMENTS = "non-default args: "
 """The first message of a start: a log that holds it again is the log of a server that was started again."""

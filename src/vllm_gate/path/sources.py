@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vllm_gate.path.record import ExecutionPath, Observation, State, canonical
+from vllm_gate.path.rules import COMPILE_MODES, GRAPH_MODES
 
 _SERVER_INFO: tuple[tuple[str, str, str], ...] = (
     ("model_config", "dtype", "dtype_activation"),
@@ -26,14 +27,6 @@ _SERVER_INFO: tuple[tuple[str, str, str], ...] = (
     ("load_config", "load_format", "load_format"),
 )
 """Section and key of `vllm_config` in `/server_info?config_format=json`, and the field they tell."""
-_COMPILE_MODES = {0: "NONE", 1: "STOCK_TORCH_COMPILE", 2: "DYNAMO_TRACE_ONCE", 3: "VLLM_COMPILE"}
-_GRAPH_MODES = {
-    (0,): "NONE",
-    (1,): "PIECEWISE",
-    (2,): "FULL",
-    (2, 0): "FULL_DECODE_ONLY",
-    (2, 1): "FULL_AND_PIECEWISE",
-}
 _FINGERPRINT = re.compile(r"^vllm-(?P<version>\d[^-]*)(?P<sizes>(?:-[a-z]{2}\d*)*)-(?:[0-9a-f]{8}|nohash)$")
 _GPU = re.compile(r"^GPU \d+: (.+?)(?: \(UUID.*)?$")
 
@@ -120,12 +113,12 @@ def _same(name: str, first: str, second: str) -> bool:
 
 def _compilation(config: Mapping[str, Any]) -> dict[str, str]:
     facts = {}
-    if isinstance(mode := config.get("mode"), int) and mode in _COMPILE_MODES:
-        facts["compile_mode"] = _COMPILE_MODES[mode]
+    if isinstance(mode := config.get("mode"), int) and mode in COMPILE_MODES:
+        facts["compile_mode"] = COMPILE_MODES[mode]
     graphs = config.get("cudagraph_mode")
     key = tuple(graphs) if isinstance(graphs, list) else (graphs,)
-    if all(isinstance(part, int) for part in key) and key in _GRAPH_MODES:
-        facts["cudagraph_mode"] = _GRAPH_MODES[key]
+    if all(isinstance(part, int) for part in key) and key in GRAPH_MODES:
+        facts["cudagraph_mode"] = GRAPH_MODES[key]
     # vLLM's own list of fusions is made in the same way: the switches by their names without the prefix.
     switches = _mapping(config, "pass_config")
     enabled = [
