@@ -22,6 +22,7 @@ COMMANDS = {
     "init": "write starter files into this repository",
     "capture": "record a service's traces for a later comparison",
     "compare": "compare two captures",
+    "localize": "say under which switch a fault vanishes, from a report for each",
     "approve": "write the execution path seen in a log to vllm-gate.lock.json",
     "simulate": "serve the embedded vLLM stand-in",
     "demo": "judge a healthy and a faulty stand-in, side by side",

@@ -9,7 +9,14 @@ from pathlib import Path
 from vllm_gate.app.files import write_atomically
 from vllm_gate.errors import ExitCode
 
-STARTERS = ("settings.json", "config.toml", "golden.yaml")
+STARTERS = {
+    "settings.json": "settings.json",
+    "config.toml": "config.toml",
+    "golden.yaml": "golden.yaml",
+    "workflows/vllm-gate.yml": ".github/workflows/vllm-gate.yml",
+    "workflows/rollback.yml": ".github/workflows/rollback.yml",
+}
+"""Where each goes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Write each starter that is not there yet, and say what to do next."""
-    for name in STARTERS:
-        path: Path = arguments.into / name
+    for name, place in STARTERS.items():
+        path: Path = arguments.into / place
         if path.exists():
             print(f"kept   {path} (it exists)")
             continue
