@@ -18,6 +18,7 @@ from vllm_gate.config.plan import Gates, LongContextSettings, Plan, ServiceConfi
 from vllm_gate.core.finding import Finding
 from vllm_gate.core.report import GateResult
 from vllm_gate.core.verdict import Verdict
+from vllm_gate.gates.capability.depth import places
 from vllm_gate.gates.capability.json_cases import corpus
 from vllm_gate.gates.capability.long_prompt import DEPTHS, build
 from vllm_gate.gates.interface import Context, Gate
@@ -81,7 +82,8 @@ def only(result: GateResult, check: str) -> Finding:
 def test_a_healthy_server_passes_every_check() -> None:
     result = ask()
     assert result.verdict is Verdict.PASS, failures(result)
-    assert {finding.check for finding in result.findings} == set(CHECK_NAMES)
+    asked = {finding.check for finding in result.findings}
+    assert asked == set(CHECK_NAMES)
     assert "a hit of" in only(result, "prefix_cache").message
     assert result.facts["json"] == {"valid": 12}
 
@@ -101,7 +103,7 @@ def test_a_healthy_server_passes_every_check() -> None:
         ("parallel_merged", "tools", "parallel_merged"),
         ("cache_stale_block", "prefix_cache", "cache_changes_answer"),
         ("cache_stale_block", "shared_prefix", "shared_prefix_changes_answer"),
-        ("only_under_load:4", "shared_prefix", "shared_prefix_changes_answer"),
+        ("only_under_load:2", "shared_prefix", "shared_prefix_changes_answer"),
         ("salt_ignored", "prefix_cache", "salt_ignored"),
     ],
 )
@@ -157,7 +159,7 @@ def test_a_server_of_the_messages_api_is_asked_what_it_can_answer() -> None:
     result = ask(api="anthropic")
     assert result.verdict is Verdict.PASS, failures(result)
     skipped = {finding.check for finding in result.findings if finding.verdict is Verdict.SKIPPED}
-    assert skipped == {"json", "prefix_cache", "shared_prefix"}
+    assert skipped == {"json", "prefix_cache", "shared_prefix", "depth_drift"}
     assert only(result, "tools").measured == 1.0
     assert "sound" not in only(result, "tools").warning
 
@@ -223,6 +225,58 @@ def test_progress_counts_prompt_tokens_up_to_the_end() -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
+def test_a_fault_beyond_a_position_is_a_step_against_the_baseline() -> None:
+    """Places of 512 and 2,048 tokens: 128, 256, 384, 512, 1024, 1536, 2048; the fault starts at 1,000."""
+    result = ask("garbage_beyond:1000", baseline=[], settings=LENGTHS_ALONE)
+    finding = only(result, "depth_drift")
+    assert (finding.verdict, finding.symptom) == (Verdict.FAIL, "step_at_depth")
+    assert "beyond 512 to 1024 tokens" in finding.message
+    assert finding.samples == 6
+
+
+def test_a_fault_at_every_position_is_no_step_and_is_told() -> None:
+    finding = only(ask("noise:1", baseline=[], settings=LENGTHS_ALONE), "depth_drift")
+    assert finding.verdict is Verdict.PASS
+    assert "gate 2" in finding.warning
+
+
+@pytest.mark.parametrize("tp", [1, 2, 4])
+def test_healthy_servers_of_any_parallelism_have_no_step(tp: int) -> None:
+    finding = only(ask(baseline=[], server=SimulatorSettings(tp=tp), settings=LENGTHS_ALONE), "depth_drift")
+    assert finding.verdict is Verdict.PASS
+    assert not finding.warning
+
+
+@pytest.mark.parametrize(("gateway", "why"), [(False, "no live baseline"), (True, "no logprobs")])
+def test_logprobs_at_depth_need_a_baseline_that_gives_them_and_say_so(gateway: bool, why: str) -> None:
+    server = SimulatorSettings(tp=1, gateway=gateway)
+    finding = only(ask(baseline=[] if gateway else None, server=server, settings=LENGTHS_ALONE), "depth_drift")
+    assert finding.verdict is Verdict.SKIPPED
+    assert gateway or why in finding.message
+
+
+def test_nan_behind_a_long_text_is_the_releases_fault() -> None:
+    result = ask("nan_logits", baseline=[], settings=LENGTHS_ALONE)
+    assert ("depth_drift", "nan_logits") in failures(result)
+
+
+def test_places_reach_each_length_and_stay_apart() -> None:
+    assert places((4096, 16_384, 32_768), None) == [
+        128,
+        1024,
+        2048,
+        3072,
+        4096,
+        8192,
+        12_288,
+        16_384,
+        24_576,
+        32_768,
+    ]
+    assert places((4096, 16_384), 8192) == [128, 1024, 2048, 3072, 4096]
+    assert places((4096, 4200), None)[-1] == 4200
+
+
 def test_a_length_beyond_the_window_is_inconclusive_with_both_numbers() -> None:
     result = ask(settings=replace(QUICK, context_lengths=(512, 40_000)))
     (far,) = [finding for finding in result.findings if finding.verdict is Verdict.INCONCLUSIVE]
@@ -266,7 +320,7 @@ def test_checks_that_are_switched_off_are_not_asked() -> None:
             gates=Gates(long_context=replace(QUICK, tool_call_schema_check=False, prefix_cache_check=False)),
         )
     )
-    assert [check.name for check in checks] == ["json", "json_plain", "context"]
+    assert [check.name for check in checks] == ["json", "json_plain", "context", "depth_drift"]
 
 
 @pytest.mark.parametrize("length", [300, 511, 512, 513, 4096, 32_768])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vllm_gate.config.plan import Plan
 from vllm_gate.gates.capability.context import ask_context
+from vllm_gate.gates.capability.depth import ask_depth
 from vllm_gate.gates.capability.json_output import ask_json
 from vllm_gate.gates.capability.json_plain import ask_plain_json
 from vllm_gate.gates.capability.known import Known
@@ -14,7 +15,16 @@ from vllm_gate.gates.capability.shared_prefix import ask_shared_prefix
 from vllm_gate.gates.capability.tool_calls import ask_tools
 from vllm_gate.gates.interface import Check
 
-CHECK_NAMES = ("context", "context_edges", "json", "json_plain", "tools", "prefix_cache", "shared_prefix")
+CHECK_NAMES = (
+    "json",
+    "json_plain",
+    "tools",
+    "prefix_cache",
+    "shared_prefix",
+    "context",
+    "context_edges",
+    "depth_drift",
+)
 
 
 class LongContext:
@@ -36,7 +46,9 @@ class LongContext:
         if settings.prefix_cache_check:
             checks.append(Check("prefix_cache", lambda context: ask_prefix_cache(context, known)))
             checks.append(Check("shared_prefix", ask_shared_prefix))
-        return [*checks, Check("context", lambda context: ask_context(context, known))]
+        checks.append(Check("context", lambda context: ask_context(context, known)))
+        checks.append(Check("depth_drift", lambda context: ask_depth(context, known)))
+        return checks
 
     def closing_checks(self, plan: Plan) -> Sequence[Check]:
         """None."""
