@@ -58,7 +58,8 @@ def test_a_gate_that_is_switched_off_is_skipped_with_its_place() -> None:
     ("wanted", "expected"),
     [
         ("1,3", ["gate_1_model_load", "gate_3_golden_prompt"]),
-        ("1-3", ["gate_1_model_load", "gate_2_numerical", "gate_3_golden_prompt"]),
+        ("1-3", ["gate_1_model_load", "execution_path", "gate_2_numerical", "gate_3_golden_prompt"]),
+        ("2-3", ["gate_2_numerical", "gate_3_golden_prompt"]),
         ("path", ["execution_path"]),
         (" 1 , path ", ["gate_1_model_load", "execution_path"]),
         ("3-3", ["gate_3_golden_prompt"]),
@@ -79,6 +80,13 @@ def test_asking_for_a_gate_that_is_switched_off_is_refused_with_its_place() -> N
     with pytest.raises(UsageError) as refused:
         select(GATES, plan(numerical=False), "2")
     assert "settings.json:10:5" in str(refused.value)
+
+
+def test_a_range_takes_what_is_switched_on() -> None:
+    selection = select(GATES, plan(numerical=False), "1-3")
+    assert selection.skipped == {"gate_2_numerical": "switched off in settings.json:10:5"}
+    with pytest.raises(UsageError, match="switched off"):
+        select(GATES, plan(numerical=False), "1-3,2")
 
 
 def test_a_gate_that_reads_the_log_is_skipped_without_one_and_says_what_is_lost() -> None:

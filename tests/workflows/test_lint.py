@@ -36,8 +36,8 @@ def actionlint(*files: Path) -> subprocess.CompletedProcess[str]:
 
 
 def zizmor(*files: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(BIN / "zizmor"), "--offline", "--no-progress", "--config", str(ROOT / "zizmor.yml"), *map(str, files)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    options = ["--offline", "--no-progress", "--config", str(ROOT / "zizmor.yml")]
+    return subprocess.run([str(BIN / "zizmor"), *options, *map(str, files)], capture_output=True, text=True, cwd=ROOT)
 
 
 def test_there_are_workflows_to_look_at() -> None:

@@ -25,27 +25,29 @@ _ASKED_FOR = "change that, or leave it out of --gates"
 def select(gates: Sequence[Gate], plan: Plan, wanted: str) -> Selection:
     """The gates of a run. `wanted` is `--gates` (`1-3`, `1,3,path`); empty means all that are enabled.
 
-    Raises UsageError when `wanted` names a gate that does not exist or that settings.json switched off: running
+    A range takes what can be asked of it, and the execution path where it spans the step from 1 to 2. Raises
+    UsageError when `wanted` names a gate by itself that does not exist or that settings.json switched off: running
     nothing for it would look like a pass.
     """
-    names = _parse(wanted, {_name(gate) for gate in gates}) if wanted.strip() else None
+    named, spanned = _parse(wanted, {_name(gate) for gate in gates})
     skipped = {}
     for gate in gates:
-        if names is not None and _name(gate) not in names:
+        name = _name(gate)
+        if wanted.strip() and name not in named | spanned:
             skipped[gate.key] = f"not in --gates {wanted}"
         elif why := _why_not(plan, gate):
-            if names is not None:
-                raise UsageError(
-                    f"--gates asks for {_name(gate)}, but {gate.key} can't be asked: {why}", hint=_ASKED_FOR
-                )
+            if name in named:
+                raise UsageError(f"--gates asks for {name}, but {gate.key} can't be asked: {why}", hint=_ASKED_FOR)
             skipped[gate.key] = why
     if len(skipped) == len(gates):
         raise UsageError("every gate is switched off: nothing would be judged", hint="enable a gate in gate_config")
     return Selection(gates=tuple(gates), skipped=skipped)
 
 
-def _parse(wanted: str, known: set[str]) -> set[str]:
-    names: set[str] = set()
+def _parse(wanted: str, known: set[str]) -> tuple[set[str], set[str]]:
+    """The gates named one by one, and those that ranges span."""
+    named: set[str] = set()
+    spanned: set[str] = set()
     for part in filter(None, (part.strip() for part in wanted.split(","))):
         span = re.fullmatch(r"(\d+)\s*-\s*(\d+)", part)
         first, last = (int(span[1]), int(span[2])) if span else (0, -1)
@@ -55,8 +57,11 @@ def _parse(wanted: str, known: set[str]) -> set[str]:
                 f"--gates {wanted}: there is no gate {part!r}",
                 hint=f"known: {', '.join(sorted(known))}; ranges such as 1-3 and lists such as 1,3 both work",
             )
-        names |= chosen
-    return names
+        if first < last:
+            spanned |= chosen | ({PATH} & known if first <= 1 < last else set())
+        else:
+            named |= chosen
+    return named, spanned
 
 
 def _why_not(plan: Plan, gate: Gate) -> str:

@@ -23,7 +23,7 @@ from vllm_gate.rollback.decision import MODES
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `run`."""
     add_plan_arguments(parser)
-    parser.add_argument("--gates", default="", help="which gates: 1-3, 1,3,path; default: all that are enabled")
+    parser.add_argument("--gates", default="", help="which gates: 1-3, or 1,3,path; default: all that are enabled")
     parser.add_argument("--report-dir", type=Path, default=Path("vllm-gate-report"), help="where report.json goes")
     parser.add_argument(
         "--fail-on",
