@@ -160,7 +160,7 @@ def findings(around: Context, elsewhere: Callable[[str], str] = nowhere) -> dict
 
 def test_a_healthy_server_with_its_log_passes_every_check_without_a_warning() -> None:
     found = findings(context(Scripted(), healthy_log()))
-    assert list(found) == list(CHECK_NAMES)
+    assert list(found) == list(CHECK_NAMES[1:])
     assert {finding.verdict for finding in found.values()} == {Verdict.PASS}
     assert [finding.warning for finding in found.values()] == [""] * 4
 
@@ -175,7 +175,24 @@ def test_without_a_log_a_healthy_server_passes_and_the_user_is_told_what_was_not
 def test_only_the_configured_checks_are_asked() -> None:
     found = findings(context(Scripted(), checks=("weights_load",)))
     assert list(found) == ["weights_load"]
-    assert set(GATE_1_CHECKS) == set(CHECK_NAMES)
+    assert {"known_fault", *GATE_1_CHECKS} == set(CHECK_NAMES)
+
+
+def test_a_declared_combination_that_is_known_to_corrupt_output_is_warned_of_before_the_server_is_asked() -> None:
+    service = Scripted()
+    service.healthy = lambda: (_ for _ in ()).throw(AssertionError("asked"))
+    around = context(service, matrix={"runtime_version": "vllm-0.25.0", "quantization": "nvfp4"})
+    first = ModelLoad(elsewhere=nowhere).checks(around.plan)[0]
+    (finding,) = first.ask(around)
+    assert (finding.check, finding.verdict) == ("known_fault", Verdict.PASS)
+    assert "torchcodec kills every start where FFmpeg's libraries are missing (vLLM PR 47888)" in finding.warning
+    assert "0.25.1" in finding.remedy
+
+
+@pytest.mark.parametrize("version", ["vllm-0.24.0", "vllm-0.25.1"])
+def test_a_release_without_the_fault_is_not_warned_of_it(version: str) -> None:
+    found = findings(context(Scripted(), matrix={"runtime_version": version}))
+    assert "torchcodec" not in (found["known_fault"].warning if "known_fault" in found else "")
 
 
 def test_a_server_that_starts_slowly_is_waited_for() -> None:

@@ -83,7 +83,7 @@ def test_the_healthy_server_loads_and_passes_twenty_of_twenty() -> None:
         found = load(context)
         finding = probe(context)
     assert {name: (one.verdict, one.warning) for name, one in found.items()} == dict.fromkeys(
-        CHECK_NAMES, (Verdict.PASS, "")
+        CHECK_NAMES[1:], (Verdict.PASS, "")
     )
     assert finding.verdict is Verdict.PASS
     assert finding.message.startswith("20 of 20")

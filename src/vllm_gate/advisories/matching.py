@@ -43,7 +43,8 @@ class _Facts:
     def __init__(self, matrix: Mapping[str, object], record: ExecutionPath, model: str) -> None:
         self._matrix = matrix
         self._record = record
-        self._model = model
+        self._model = f"{model} {record['model'].value or ''}"
+        """The served name, which may be an alias, and the name or path that the server loaded."""
 
     def meet(self, advisory: Advisory) -> bool:
         """Whether every condition of the advisory holds."""

@@ -14,6 +14,7 @@ import numpy as np
 from vllm_gate import __version__
 from vllm_gate.advisories.matching import rank_causes
 from vllm_gate.app import logs
+from vllm_gate.app.checkpoint import read_headers
 from vllm_gate.app.files import read_bytes, write_atomically
 from vllm_gate.app.observers import Observer
 from vllm_gate.app.runner import run_gates
@@ -67,6 +68,7 @@ def judge(
         sleep=clock.sleep,
         rng=np.random.default_rng(seed),
         today=started_at.date(),
+        checkpoint=read_headers,
         snapshots=_snapshots(plan),
     )
     results = run_gates(selection, context, observer, clock.now)

@@ -6,12 +6,15 @@ import argparse
 import datetime
 from pathlib import Path
 
+from vllm_gate.app.checkpoint import read_headers
 from vllm_gate.app.files import read_bytes, write_atomically
 from vllm_gate.app.logs import open_log
 from vllm_gate.errors import ExitCode, FileProblem, UsageError
+from vllm_gate.path.checkpoint import read_checkpoint
 from vllm_gate.path.diff import changes, unapproved, unapproved_contradictions
 from vllm_gate.path.lock import Lock, approve, parse, to_text
 from vllm_gate.path.record import State, read_chunks
+from vllm_gate.path.sources import merge
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Write the lock and say what it approves anew."""
-    record = read_chunks(open_log(arguments.log).chunks())
-    if not any(seen.state is State.OBSERVED for seen in record.fields.values()):
+    told = read_chunks(open_log(arguments.log).chunks())
+    record = merge(told, [read_checkpoint(read_headers(told["model"].value or ""))])
+    if not any(seen.state is State.OBSERVED for seen in told.fields.values()):
         raise FileProblem(
             f"{arguments.log}: no startup log of vLLM", hint="give the log from the server's first line on"
         )

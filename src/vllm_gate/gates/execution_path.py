@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from vllm_gate.advisories.coverage import uncovered
-from vllm_gate.advisories.matching import known_faults
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.finding import Evidence, EvidenceKind, Finding, Location
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import NoAnswer, UnusableAnswer
+from vllm_gate.gates.asking import one_token
 from vllm_gate.gates.interface import Check, Context
+from vllm_gate.gates.known_faults import after_load
 from vllm_gate.path import lock as locks
 from vllm_gate.path.checkpoint import read_checkpoint
 from vllm_gate.path.contradictions import contradictions
@@ -34,7 +35,9 @@ from vllm_gate.path.diff import (
 from vllm_gate.path.fallbacks import Fallback
 from vllm_gate.path.matrix import compare
 from vllm_gate.path.record import ExecutionPath, State, read_chunks
-from vllm_gate.path.sources import Reported, from_server_info, from_version, merge
+from vllm_gate.path.sources import Reported, from_fingerprint, from_server_info, from_version, merge
+from vllm_gate.server.interface import Service
+from vllm_gate.server.reply import Reply
 
 T = TypeVar("T")
 
@@ -71,15 +74,18 @@ def _ask(context: Context) -> Iterator[Finding]:
         yield from _against_lock(plan, record, lock)
         yield _contradictions(plan, record, lock, context.today)
     yield from _matrix(plan, record)
-    yield _known_faults(plan, record)
+    yield after_load(plan, record)
     yield _coverage(plan, record)
 
 
 def _record(context: Context) -> ExecutionPath:
-    """The log's record, completed by what the server answers and what the checkpoint's headers say."""
+    """The log's record, completed by what the server answers and what the checkpoint's headers say.
+
+    The order is that of trust: of two sources that tell a field the log leaves open, the first one counts.
+    """
     record = read_chunks(context.log.chunks() if context.log else ())
     reported = (
-        [_told(service.version, from_version), _told(service.server_info, from_server_info)]
+        [_told(service.version, from_version), _told(service.server_info, from_server_info), _signed(service)]
         if (service := context.services.get("under_test"))
         else []
     )
@@ -93,6 +99,12 @@ def _told(ask: Callable[[], T], read: Callable[[T | None], Reported]) -> Reporte
         return read(ask())
     except (NoAnswer, UnusableAnswer):
         return read(None)
+
+
+def _signed(service: Service) -> Reported:
+    """What vLLM writes of itself into each answer: the one source that is left behind a gateway."""
+    answer = one_token(service)
+    return from_fingerprint(answer.system_fingerprint if isinstance(answer, Reply) else "")
 
 
 def _facts(record: ExecutionPath, lock: locks.Lock | None) -> dict[str, object]:
@@ -259,18 +271,6 @@ def _contradictions(plan: Plan, record: ExecutionPath, lock: locks.Lock | None, 
         location=_log_line(plan, lines[0][0]) if lines else None,
         remedy="Do not trust this server's numbers before it is understood. If it is as it should be, approve it: "
         f"{_approve_command(plan)}",
-    )
-
-
-def _known_faults(plan: Plan, record: ExecutionPath) -> Finding:
-    found = known_faults(plan.matrix, record, plan.services["under_test"].model)
-    if not found:
-        return Finding(check="known_fault", verdict=Verdict.PASS, message="no known fault of this combination")
-    return Finding(
-        check="known_fault",
-        verdict=Verdict.PASS,
-        message=f"{len(found)} known faults concern this combination",
-        warning="; ".join(f"{one.title} ({one.reference}): {one.remedy}" for one in found[:3]),
     )
 
 

@@ -3,6 +3,7 @@
 What could not be measured is never a pass: a server without `/tokenize` leaves `tokenizer_load` inconclusive, and a
 quantisation that `[matrix]` declares but nothing shows leaves `quant_config_parse` inconclusive. Where nothing was
 declared, or no log was given, there is less to compare: that passes, with a warning that says what was not seen.
+A declared combination that is known to corrupt output is warned of first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from vllm_gate.core.finding import Evidence, EvidenceKind, Finding
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.gates.asking import answer_evidence, no_token, one_token
 from vllm_gate.gates.interface import Check, Context
+from vllm_gate.gates.known_faults import CHECK, before_load
 from vllm_gate.gates.questions import probe, suite
 from vllm_gate.gates.readiness import (
     Elsewhere,
@@ -33,7 +35,8 @@ from vllm_gate.judge.weights import weight_problems
 from vllm_gate.path.record import read_chunks
 from vllm_gate.server.reply import Reply
 
-CHECK_NAMES = ("ready_endpoint", "weights_load", "tokenizer_load", "quant_config_parse")
+_CONFIGURED = ("ready_endpoint", "weights_load", "tokenizer_load", "quant_config_parse")
+CHECK_NAMES = (CHECK, *_CONFIGURED)
 
 _NO_LOG = "no log was given: set `log` under [service.under_test] in config.toml to have it read"
 
@@ -49,13 +52,16 @@ class ModelLoad:
         self._elsewhere = elsewhere
 
     def checks(self, plan: Plan) -> Sequence[Check]:
-        """The configured checks; `ready_endpoint` first, since the others need what it waits for."""
+        """Known faults before anything is asked, then the configured checks; `ready_endpoint` first, since the others
+        need what it waits for.
+        """
         readiness = Readiness(self._elsewhere)
-        return [
+        configured = [
             Check(name, partial(_once_ready, name, readiness, _CHECKS[name]))
-            for name in CHECK_NAMES
+            for name in _CONFIGURED
             if name in plan.gates.model_load.checks
         ]
+        return [Check(CHECK, before_load), *configured]
 
     def closing_checks(self, plan: Plan) -> Sequence[Check]:
         """None."""
