@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint e2e act prism bench mutants clean
+.PHONY: demo test lint e2e act image prism bench mutants clean
 
 demo: $(READY)  ## a healthy server and a faulty one, judged side by side
 	$(BIN)/vllm-gate demo
@@ -21,6 +21,9 @@ e2e: $(READY)  ## a real vLLM on this CPU, healthy and with the original fault
 
 act: $(READY)  ## the example workflows, by a local runner
 	tests/act/run
+
+image: $(READY)  ## builds the image without Docker and runs it as the runner would (as root, on Debian)
+	tests/image/run
 
 prism: $(READY)  ## every request to GitHub and every answer of its stand-in, judged by Prism (needs npm)
 	tests/prism/run

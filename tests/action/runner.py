@@ -52,8 +52,8 @@ class Runner:
 
     def __init__(self, folder: Path, api_url: str, event: str = "push", payload: Mapping[str, Any] = PUSH) -> None:
         self.workspace = folder / "workspace"
-        self._files = folder / "file_commands"
-        for made in (self.workspace, self._files):
+        self.files = folder / "file_commands"
+        for made in (self.workspace, self.files):
             made.mkdir(exist_ok=True, parents=True)
         (folder / "event.json").write_text(json.dumps(payload))
         self.variables = {
@@ -73,18 +73,24 @@ class Runner:
     def start(self, **inputs: str) -> subprocess.Popen[str]:
         """The action as a process; inputs by name, `_` for `-`."""
         for name in ("OUTPUT", "STEP_SUMMARY"):
-            (self._files / name).write_text("")
+            (self.files / name).write_text("")
         given = {"github_token": TOKEN, "rollback": "auto"} | inputs
+        return self.launch(
+            {
+                **self.variables,
+                **{f"INPUT_{name.upper().replace('_', '-')}": value for name, value in given.items()},
+                "GITHUB_OUTPUT": str(self.files / "OUTPUT"),
+                "GITHUB_STEP_SUMMARY": str(self.files / "STEP_SUMMARY"),
+            }
+        )
+
+    def launch(self, variables: Mapping[str, str]) -> subprocess.Popen[str]:
+        """The action's entry point with these variables."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_"))}
         return subprocess.Popen(
             [sys.executable, "-m", "vllm_gate.action"],
             cwd=self.workspace,
-            env={
-                **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_"))},
-                **self.variables,
-                **{f"INPUT_{name.upper().replace('_', '-')}": value for name, value in given.items()},
-                "GITHUB_OUTPUT": str(self._files / "OUTPUT"),
-                "GITHUB_STEP_SUMMARY": str(self._files / "STEP_SUMMARY"),
-            },
+            env={**own, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -100,8 +106,8 @@ class Runner:
         return Step(
             code=process.returncode,
             log=log,
-            outputs=read_outputs((self._files / "OUTPUT").read_text()),
-            summary=(self._files / "STEP_SUMMARY").read_text(),
+            outputs=read_outputs((self.files / "OUTPUT").read_text()),
+            summary=(self.files / "STEP_SUMMARY").read_text(),
             commands=read_commands(log),
         )
 
