@@ -100,13 +100,20 @@ def replay(sent: Sequence[Sent], *, run: int) -> float:
     def ask(request: Sent) -> None:
         nonlocal complete
         connections = mine.__dict__.setdefault("connections", {})
-        connection = connections.setdefault(request.root, _connection(request.root))
         body = re.sub(rb'("cache_salt": ?")', rb"\g<1>%d-" % run, request.body)
-        _ask(connection, request.method, request.path, body)
-        with progress:
-            complete += 1
-            progress.notify_all()
+        try:
+            try:
+                connection = connections.setdefault(request.root, _connection(request.root))
+                _ask(connection, request.method, request.path, body)
+            except http.client.HTTPException:  # the server closes a connection that was idle for a few seconds
+                connections[request.root] = _connection(request.root)
+                _ask(connections[request.root], request.method, request.path, body)
+        finally:
+            with progress:
+                complete += 1
+                progress.notify_all()
 
+    asked = []
     start = time.monotonic()
     with ThreadPoolExecutor(64) as pool:
         for request in sent:
@@ -114,7 +121,9 @@ def replay(sent: Sequence[Sent], *, run: int) -> float:
             with progress:
                 while complete < due:
                     progress.wait()
-            pool.submit(ask, request)
+            asked.append(pool.submit(ask, request))
+        for done in asked:
+            done.result()
     return time.monotonic() - start
 
 
