@@ -281,6 +281,34 @@ def test_keys_go_to_allowed_hosts_alone(tmp_path: Path, github: Start) -> None:
     assert any("sk-planted" in headers for headers in seen)
 
 
+def test_a_comment_on_a_pull_request_reports_on_its_head(tmp_path: Path, github: Start) -> None:
+    stand_in = github(heads={7: HEAD})
+    payload = {"issue": {"number": 7, "pull_request": {"url": "x"}}, "repository": {"default_branch": "main"}}
+    runner = Runner(tmp_path, stand_in.url, "issue_comment", payload)
+    with release(runner.workspace, NAN):
+        file = runner.workspace / "config.toml"
+        file.write_text(file.read_text() + ROLLBACK)
+        step = runner.step(gates="3")
+    assert (step.code, stand_in.runs) == (1, []), "whoever comments must not roll production back"
+    assert {run["head_sha"] for run in stand_in.check_runs.values()} == {HEAD}
+
+
+def test_a_given_commit_gets_the_check_runs(tmp_path: Path, github: Start) -> None:
+    stand_in = github()
+    judged(tmp_path, stand_in, head_sha="d" * 40)
+    assert {run["head_sha"] for run in stand_in.check_runs.values()} == {"d" * 40}
+
+
+def test_a_condition_matched_without_auto_rollback_is_told_to_the_webhook(
+    tmp_path: Path, github: Start, hook: Loopback
+) -> None:
+    stand_in = github()
+    config = f'[rollback]\nauto_rollback = false\nnotify_webhook = "{hook.root}/hook"\n'
+    judged(tmp_path, stand_in, NAN, config=config)
+    (told,) = hook.requests
+    assert (told.json["dispatched"], told.json["action"], stand_in.runs) == (False, "off", [])
+
+
 def test_other_commands_run_too(tmp_path: Path, github: Start) -> None:
     runner = Runner(tmp_path, github().url)
     write_config(runner.workspace, "http://127.0.0.1:9/v1")
