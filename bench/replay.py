@@ -105,7 +105,8 @@ def replay(sent: Sequence[Sent], *, run: int) -> float:
             try:
                 connection = connections.setdefault(request.root, _connection(request.root))
                 _ask(connection, request.method, request.path, body)
-            except (http.client.HTTPException, ConnectionError):  # the server closes a connection that was idle for a few seconds
+            except (http.client.HTTPException, ConnectionError):
+                # The server closes a connection that was idle for a few seconds.
                 connections[request.root] = _connection(request.root)
                 _ask(connections[request.root], request.method, request.path, body)
         finally:
