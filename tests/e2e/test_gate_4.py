@@ -6,6 +6,7 @@ gate asks, and that each answer is sorted as a person would sort it.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tests.e2e.gate import Outcome, run
@@ -22,12 +23,15 @@ def test_gate_4_sorts_what_a_real_server_answers(healthy: Server, tmp_path: Path
     _prefix_cache_is_proved(outcome)
     _lengths_are_exact_or_told(outcome)
     _structured_output_is_sorted(outcome)
+    _every_answer_is_kept(outcome)
 
 
 def _prefix_cache_is_proved(outcome: Outcome) -> None:
     (cache,) = outcome.findings(GATE_4, "prefix_cache")
     assert cache["verdict"] == "pass"
     assert "a hit of" in cache["message"]
+    (shared,) = outcome.findings(GATE_4, "shared_prefix")
+    assert shared["verdict"] == "pass"
 
 
 def _lengths_are_exact_or_told(outcome: Outcome) -> None:
@@ -53,3 +57,12 @@ def _structured_output_is_sorted(outcome: Outcome) -> None:
         "truncated",
         "runaway",
     )
+
+
+def _every_answer_is_kept(outcome: Outcome) -> None:
+    """Printed for a person to read: is each in the bucket where it belongs?"""
+    (facts,) = [gate["facts"] for gate in outcome.report["gates"] if gate["gate"] == GATE_4]
+    answers = [*facts["json_answers"], *facts["json_plain_answers"], *facts["tool_calls"]["sorted"]]
+    for answer in answers:
+        print(answer, file=sys.stderr)
+    assert len(answers) >= 20

@@ -88,27 +88,38 @@ def test_a_healthy_server_passes_every_check() -> None:
     assert result.facts["json"] == {"valid": 12}
 
 
-@pytest.mark.parametrize(
-    ("fault", "check", "symptom"),
-    [
-        ("needle_lost_after:1000", "context", "needle_lost"),
-        ("garbage_beyond:1000", "context", "garbage"),
-        ("edge_off_by_one:512", "context_edges", "edge"),
-        ("json_truncated", "json", "json_truncated"),
-        ("json_trailing_spaces", "json", "json_endless_blanks"),
-        ("schema_ignored", "json", "schema_ignored"),
-        ("int_as_string", "tools", "SchemaMismatch"),
-        ("arg_dropped_in_stream", "tools", "InvalidJson"),
-        ("call_in_text", "tools", "call_in_text"),
-        ("parallel_merged", "tools", "parallel_merged"),
-        ("cache_stale_block", "prefix_cache", "cache_changes_answer"),
-        ("cache_stale_block", "shared_prefix", "shared_prefix_changes_answer"),
-        ("only_under_load:2", "shared_prefix", "shared_prefix_changes_answer"),
-        ("salt_ignored", "prefix_cache", "salt_ignored"),
-    ],
-)
+FAULTS = [
+    ("needle_lost_after:1000", "context", "needle_lost"),
+    ("garbage_beyond:1000", "context", "garbage"),
+    ("edge_off_by_one:512", "context_edges", "edge"),
+    ("json_truncated", "json", "json_truncated"),
+    ("json_trailing_spaces", "json", "json_endless_blanks"),
+    ("schema_ignored", "json", "schema_ignored"),
+    ("int_as_string", "tools", "SchemaMismatch"),
+    ("arg_dropped_in_stream", "tools", "InvalidJson"),
+    ("call_in_text", "tools", "call_in_text"),
+    ("parallel_merged", "tools", "parallel_merged"),
+    ("cache_stale_block", "prefix_cache", "cache_changes_answer"),
+    ("cache_never_hits", "prefix_cache", "cache_never_hits"),
+    ("salt_ignored", "prefix_cache", "salt_ignored"),
+]
+
+
+@pytest.mark.parametrize(("fault", "check", "symptom"), FAULTS)
 def test_each_fault_is_caught_with_its_own_diagnosis(fault: str, check: str, symptom: str) -> None:
-    assert (check, symptom) in failures(ask(fault))
+    """A cache that never hits harms no answer, so it blocks by being undecided; every other one fails."""
+    result = ask(fault)
+    verdict = Verdict.INCONCLUSIVE if fault == "cache_never_hits" else Verdict.FAIL
+    assert (verdict, check, symptom) in [(f.verdict, f.check, f.symptom) for f in result.findings]
+    others = {(other, word) for _, other, word in FAULTS if (other, word) != (check, symptom)}
+    # A stale block spoils whatever hits it, long answers too; a length that fails alone fails as a length as well.
+    also = {("context", "garbage")} if fault in ("cache_stale_block", "edge_off_by_one:512") else set()
+    assert others & {(f.check, f.symptom) for f in result.findings} <= also
+
+
+@pytest.mark.parametrize("fault", ["cache_stale_block", "only_under_load:2"])
+def test_requests_that_share_a_prefix_at_once_are_compared_with_each_alone(fault: str) -> None:
+    assert ("shared_prefix", "shared_prefix_changes_answer") in failures(ask(fault))
 
 
 @pytest.mark.parametrize("fault", ["int_as_string", "call_in_text", "parallel_merged"])
@@ -121,11 +132,6 @@ def test_tool_faults_that_the_baseline_has_as_well_block_nothing_and_are_told(fa
 def test_a_tool_fault_that_is_new_blocks_although_the_baseline_has_another() -> None:
     finding = only(ask("int_as_string", "call_in_text", baseline=["int_as_string"], settings=TOOLS_ALONE), "tools")
     assert (finding.verdict, finding.symptom) == (Verdict.FAIL, "call_in_text")
-
-
-def test_a_cache_that_never_hits_is_a_finding_of_its_own_and_no_failure() -> None:
-    finding = only(ask("cache_never_hits"), "prefix_cache")
-    assert (finding.verdict, finding.symptom) == (Verdict.INCONCLUSIVE, "cache_never_hits")
 
 
 def test_json_that_the_baseline_gets_wrong_as_well_is_told_beside_the_threshold() -> None:
@@ -226,11 +232,11 @@ def test_progress_counts_prompt_tokens_up_to_the_end() -> None:
 
 
 def test_a_fault_beyond_a_position_is_a_step_against_the_baseline() -> None:
-    """Places of 512 and 2,048 tokens: 128, 256, 384, 512, 1024, 1536, 2048; the fault starts at 1,000."""
+    """Places of 512 and 2,048 tokens: 123, 251, 379, 507, 1019, 1531, 2043; the fault starts at 1,000."""
     result = ask("garbage_beyond:1000", baseline=[], settings=LENGTHS_ALONE)
     finding = only(result, "depth_drift")
     assert (finding.verdict, finding.symptom) == (Verdict.FAIL, "step_at_depth")
-    assert "beyond 512 to 1024 tokens" in finding.message
+    assert "beyond 507 to 1019 tokens" in finding.message
     assert finding.samples == 6
 
 
@@ -238,6 +244,16 @@ def test_a_fault_at_every_position_is_no_step_and_is_told() -> None:
     finding = only(ask("noise:1", baseline=[], settings=LENGTHS_ALONE), "depth_drift")
     assert finding.verdict is Verdict.PASS
     assert "gate 2" in finding.warning
+
+
+def test_a_length_that_fails_alone_is_no_step() -> None:
+    assert only(ask("edge_off_by_one:512", baseline=[], settings=LENGTHS_ALONE), "depth_drift").verdict is Verdict.PASS
+
+
+def test_a_small_step_blocks_nothing_and_is_told() -> None:
+    finding = only(ask("fp8_kv_long:600", baseline=[], settings=LENGTHS_ALONE), "depth_drift")
+    assert finding.verdict is Verdict.PASS
+    assert "it begins there" in finding.warning
 
 
 @pytest.mark.parametrize("tp", [1, 2, 4])
@@ -261,20 +277,11 @@ def test_nan_behind_a_long_text_is_the_releases_fault() -> None:
 
 
 def test_places_reach_each_length_and_stay_apart() -> None:
-    assert places((4096, 16_384, 32_768), None) == [
-        128,
-        1024,
-        2048,
-        3072,
-        4096,
-        8192,
-        12_288,
-        16_384,
-        24_576,
-        32_768,
-    ]
-    assert places((4096, 16_384), 8192) == [128, 1024, 2048, 3072, 4096]
-    assert places((4096, 4200), None)[-1] == 4200
+    """Quarters of each length, five tokens before the round numbers at which blocks and chunks end."""
+    whole = [123, 1019, 2043, 3067, 4091, 8187, 12_283, 16_379, 24_571, 32_763]
+    assert places((4096, 16_384, 32_768), None) == whole
+    assert places((4096, 16_384), 8192) == whole[:5]
+    assert places((4096, 4200), None)[-1] == 4195
 
 
 def test_a_length_beyond_the_window_is_inconclusive_with_both_numbers() -> None:

@@ -26,15 +26,16 @@ def ask_context(context: Context, known: Known) -> Iterator[Finding]:
     possible = [length for length in lengths if window is None or length + room <= window]
     pace = Pace(context, sum(possible) * (len(DEPTHS) + _NEIGHBOURS))
     count, exact = counter(context.under_test)
-    edges, costs = Edges(context, count, window), {}
+    edges, costs = Edges(context, window), {}
     for length in lengths:
         if length not in possible and window is not None:
             yield _too_long(context, length, room, window)
             continue
+        started = context.now()
         asked = _Length(context, known, pace, count, exact)
-        yield from asked.findings(length)
-        if asked.prompt is not None:
-            edges.ask(asked.prompt, asked.found, asked.ours)
+        yield asked.finding(length)
+        edges.ask(asked.prompt, asked.found, asked.ours, asked.count)
+        asked.cost.seconds = context.now() - started
         costs[str(length)] = asked.cost.facts()
     context.facts["context"] = costs
     if edges.asked:
@@ -48,7 +49,7 @@ class _Length:
         self.cost = Cost()
         self._context, self._plan = context, context.plan
         self._how = "" if exact else " (counted by the server's usage: it has no /tokenize)"
-        self._count = self._counting(count)
+        self.count = self._counting(count)
         self.ours = Asker(
             context=context, service=context.under_test, room=known.room(context), pace=pace, cost=self.cost
         )
@@ -56,18 +57,15 @@ class _Length:
         self._theirs = (
             Asker(context=context, service=baseline, room=known.room(context), pace=pace) if baseline else None
         )
-        self.prompt: LongPrompt | None = None
+        self.prompt = LongPrompt(tokens=0, facts=(), units=0, words=0)
         self.found: Sequence[Asked] = ()
 
-    def findings(self, length: int) -> Iterator[Finding]:
+    def finding(self, length: int) -> Finding:
         """Ask, judge, and tell."""
-        started = self._context.now()
-        fresh = partial(build, length, self._count, self._context.rng)
-        self.prompt = prompt = fresh()
-        self.found = self.ours.ask(prompt, range(len(DEPTHS)))
-        finding = self._unjudged() or self._finding(self._recall(prompt, fresh))
-        self.cost.seconds = self._context.now() - started
-        yield finding
+        fresh = partial(build, length, self.count, self._context.rng)
+        self.prompt = fresh()
+        self.found = self.ours.ask(self.prompt, range(len(DEPTHS)))
+        return self._unjudged() or self._finding(self._recall(self.prompt, fresh))
 
     def _counting(self, count: Counter) -> Counter:
         def counted(messages: Sequence[object]) -> int:
@@ -85,7 +83,6 @@ class _Length:
 
     @property
     def _where(self) -> str:
-        assert self.prompt is not None, "ask first"
         wanted = self.prompt.tokens in self._plan.gates.long_context.context_lengths
         return f"{self.prompt.tokens} prompt tokens{'' if wanted else ', the closest that padding gives'}{self._how}"
 

@@ -24,10 +24,14 @@ from vllm_gate.server.interface import Service
 
 CHECK = "depth_drift"
 _SHORTEST = 128
+_BESIDE = 5
+"""Tokens before the round numbers at which blocks and chunks end: a fault at an edge is not one of depth."""
 _PARTS = 4
 """Places within each configured length."""
 _TEXTS = 2
 _GENERATED = 16
+_WORTH_A_WARNING = 0.005
+"""A step as small as this blocks nothing and is told."""
 _APART = 1.2
 """Places closer than this ratio tell nothing more."""
 
@@ -47,12 +51,13 @@ def ask_depth(context: Context, known: Known) -> Iterator[Finding]:
 def places(lengths: Sequence[int], window: int | None) -> list[int]:
     """Numbers of tokens after which both sides go on, up to the longest length that fits."""
     fitting = [length for length in lengths if window is None or length + _GENERATED <= window]
-    wanted = sorted({_SHORTEST, *(length * part // _PARTS for length in fitting for part in range(1, _PARTS + 1))})
+    longest = {length - _BESIDE for length in fitting}
+    parts = {length * part // _PARTS - _BESIDE for length in fitting for part in range(1, _PARTS)}
     kept: list[int] = []
-    for place in wanted:
+    for place in sorted({_SHORTEST - _BESIDE, *parts, *longest}):
         if not kept or place >= _APART * kept[-1]:
             kept.append(place)
-        elif place in fitting:
+        elif place in longest:
             kept[-1] = place
     return kept
 
@@ -122,17 +127,24 @@ def _judged(context: Context, measured: Sequence[tuple[int, float | None]]) -> F
     if step is not None:
         return _stepped(context, step, limit, evidence)
     mean = float(np.mean(moved))
-    everywhere = mean > limit
+    small = find_step(at, moved, _WORTH_A_WARNING)
+    warning = ""
+    if mean > limit:
+        warning = "that is far, and already so for short texts: gate 2 judges it"
+    elif small is not None:
+        where = f"beyond {small.last_close} to {small.first_far} tokens"
+        warning = f"{where} it lies {small.beyond:.4f} away, {small.before:.4f} before: small, but it begins there"
     return Finding(
         check=CHECK,
         verdict=Verdict.PASS,
-        message=f"behind {min(at)} to {max(at)} tokens the release lies {mean:.4f} from the baseline, without a step",
-        warning="that is far, and already so for short texts: gate 2 judges it" if everywhere else "",
+        message=f"behind {min(at)} to {max(at)} tokens the release lies {mean:.4f} from the baseline, without a step "
+        f"above {limit:g}",
+        warning=warning,
         measured=mean,
         threshold=limit,
         unit="mean total variation",
         samples=len(known),
-        evidence=(evidence,) if everywhere else (),
+        evidence=(evidence,) if warning else (),
     )
 
 

@@ -24,20 +24,19 @@ class Edges:
     """Every length and its neighbours, as they come."""
 
     context: Context
-    count: Counter
     window: int | None
     asked: list[Asked] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
     by_chance: list[int] = field(default_factory=list)
 
-    def ask(self, prompt: LongPrompt, found: Sequence[Asked], ours: Asker) -> None:
+    def ask(self, prompt: LongPrompt, found: Sequence[Asked], ours: Asker, count: Counter) -> None:
         """The neighbours of one prompt, whose own answers are `found`."""
-        works = self._around(prompt, found, ours)
+        works = self._around(prompt, found, ours, count)
         if len(set(works.values())) < 2:
             return
         for _ in range(_TEXTS):
-            text = build(prompt.tokens, self.count, self.context.rng)
-            if self._around(text, ours.ask(text, [MIDDLE]), ours) != works:
+            text = build(prompt.tokens, count, self.context.rng)
+            if self._around(text, ours.ask(text, [MIDDLE]), ours, count) != works:
                 self.by_chance.append(prompt.tokens)
                 return
         failing, working = ([length for length, right in works.items() if right is state] for state in (False, True))
@@ -45,12 +44,12 @@ class Edges:
             f"prompts of exactly {_listed(failing)} tokens fail although {_listed(working)} work, in {_TEXTS + 1} texts"
         )
 
-    def _around(self, prompt: LongPrompt, found: Sequence[Asked], ours: Asker) -> Mapping[int, bool]:
+    def _around(self, prompt: LongPrompt, found: Sequence[Asked], ours: Asker, count: Counter) -> Mapping[int, bool]:
         """By length, whether the fact in the middle was found."""
         every = [one for one in found if one.depth == MIDDLE]
         for step in (-1, 1):
             if self.window is None or prompt.tokens + step + ROOM + ours.room <= self.window:
-                every += ours.ask(beside(prompt, step, self.count, self.context.rng), [MIDDLE])
+                every += ours.ask(beside(prompt, step, count, self.context.rng), [MIDDLE])
         self.asked += every
         return {one.length: one.right for one in every if one.right is not None}
 
