@@ -28,7 +28,7 @@ MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (f"{J}/drift_verdict.py", "low > tolerance / 2 and", "", "tests/judge"),
     (f"{J}/drift_verdict.py", "measured.clusters < LEAST_PROMPTS", "False", "tests/judge"),
     (f"{J}/drift_verdict.py", "_TAIL_POSITIONS = 3", "_TAIL_POSITIONS = 2", "tests/judge"),
-    (f"{J}/bootstrap.py", "(weights @ sums) / (weights @ counts)", "(weights @ sums) / counts.sum()", "tests/judge"),
+    (f"{J}/bootstrap.py", "counts[drawn].sum(axis=1)", "counts.sum()", "tests/judge"),
     (f"{J}/bootstrap.py", "tail = (1 - level) / 2", "tail = 1 - level", "tests/judge"),
     # NaN
     (f"{J}/nonfinite.py", "mass > 1.01", "mass > 2.0", "tests/judge/test_nonfinite.py"),

@@ -1,5 +1,7 @@
 """Records of real startup logs, checked by hand, and of logs that nobody should write."""
 
+import datetime
+import re
 from pathlib import Path
 
 import pytest
@@ -7,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_gate.advisories.startup import FAULTS, diagnose_startup
+from vllm_gate.path.diff import changes, unapproved
 from vllm_gate.path.lines import parse_line
+from vllm_gate.path.lock import approve
 from vllm_gate.path.record import OUTSIDE, State, read_chunks, read_log
 
 LOGS = Path(__file__).parent / "logs"
+NO_BACKEND = "Triton is installed, but doesn't include CPU backend. Disabling Triton"
 ONEDNN = "Failed to create oneDNN linear, fallback to torch linear"
 RUNNER = "Model Runner V2 requires Triton; using the V1 model runner instead"
 SHM = (
@@ -120,6 +125,25 @@ def test_starts_that_differ_in_times_pids_and_ports_alone_give_one_record() -> N
         name: seen.value for name, seen in second.fields.items()
     }
     assert [f.id for f in first.fallbacks] == [f.id for f in second.fallbacks]
+
+
+def test_five_starts_of_one_real_server_give_one_record() -> None:
+    sources = [lines(f"vllm-0.32.0-cpu-tp1-start-{number}") for number in range(1, 6)]
+    records = [read_log(source) for source in sources]
+    told = [{name: (seen.state, seen.value) for name, seen in one.fields.items()} for one in records]
+    assert all(one.whole for one in records)
+    assert told == [told[0]] * 5
+    assert [{fallback.id for fallback in one.fallbacks} for one in records] == [{RUNNER, NO_BACKEND}] * 5
+    ports = {re.search(r"'port': (\d+)", "\n".join(source))[1] for source in sources}  # type: ignore[index]
+    assert len(ports) == 5, "they are five starts, not one log five times"
+
+
+def test_any_of_five_starts_passes_when_one_was_approved() -> None:
+    records = [read_log(lines(f"vllm-0.32.0-cpu-tp1-start-{number}")) for number in range(1, 6)]
+    today = datetime.date(2026, 12, 1)
+    lock = approve(records[0], reason="CPU build", today=today)
+    for one in records:
+        assert (changes(one, lock), unapproved(one, lock, today)) == ((), ())
 
 
 def test_an_empty_log_leaves_everything_unknown() -> None:

@@ -16,6 +16,8 @@ from vllm_gate.core.finding import Interval
 from vllm_gate.judge.positions import Floats
 
 DRAWS = 2000
+_AT_ONCE = 2_000_000
+"""Clusters drawn in one step, so that memory stays small however many prompts there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,19 @@ def clustered_mean(
         raise ValueError(f"{int((~np.isfinite(values)).sum())} values are not finite")
     _, numbers = np.unique(cluster, return_inverse=True)
     clusters = int(numbers.max()) + 1
-    sums, counts = np.bincount(numbers, weights=values), np.bincount(numbers)
-    weights = rng.multinomial(clusters, np.full(clusters, 1 / clusters), size=DRAWS)
-    means = (weights @ sums) / (weights @ counts)
+    sums: Floats = np.bincount(numbers, weights=values).astype(np.float64)
+    counts: Floats = np.bincount(numbers).astype(np.float64)
+    at_once = max(1, _AT_ONCE // clusters)
+    means = np.concatenate(
+        [_redrawn(sums, counts, min(at_once, DRAWS - done), rng) for done in range(0, DRAWS, at_once)]
+    )
     tail = (1 - level) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return ClusteredMean(float(values.mean()), Interval(float(low), float(high), level), int(values.size), clusters)
+
+
+def _redrawn(sums: Floats, counts: Floats, draws: int, rng: np.random.Generator) -> Floats:
+    """Means over clusters drawn with replacement, shape (draws,)."""
+    drawn = rng.integers(0, sums.size, size=(draws, sums.size))
+    means: Floats = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    return means

@@ -20,7 +20,7 @@ from vllm_gate.judge.positions import NO_TOKEN, Floats, Positions
 
 TELLING_GAP = 0.25
 """Nats between the reference's two best tokens above which healthy noise does not swap them: two bfloat16 steps."""
-_CHUNK = 20_000
+_CHUNK = 4_000
 _SMALLEST_TAIL = 1e-9
 _LEAST = -100.0
 
