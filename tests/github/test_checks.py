@@ -12,6 +12,7 @@ from tests.github.stand_in import Start
 from vllm_gate.core.secret import Secret
 from vllm_gate.github.api import GitHubApi
 from vllm_gate.github.checks import CheckRuns
+from vllm_gate.github.errors import Unavailable
 from vllm_gate.simulator.github import GitHubStandIn
 
 OUTPUT = {"title": "t", "summary": "s", "text": "the numbers"}
@@ -34,6 +35,7 @@ def checks(github: GitHubStandIn, sleep: Callable[[float], None] = lambda _: Non
         external_id="42/1",
         utc=lambda: "2026-01-02T03:04:05Z",
         now=time.monotonic,
+        sleep=sleep,
     )
 
 
@@ -162,8 +164,69 @@ def test_closing_while_github_is_silent_ends_in_time(github: Start) -> None:
     assert "no answer" in runs.degraded
 
 
+def test_a_failure_that_github_did_not_hear_is_told_at_the_end(github: Start) -> None:
+    stand_in = github()
+    runs = checks(stand_in)
+    runs.open("g", "x")
+    stand_in.trouble = "bad_gateway"
+    complete(runs, notes(2))
+    stand_in.trouble = ""
+    runs.close("the run ended without asking this gate", conclusion="neutral")
+    made = stand_in.check_runs[1]
+    assert (made["conclusion"], made["output"]["text"]) == ("failure", "the numbers")
+    assert "502" in runs.degraded
+
+
+def test_a_creation_that_was_never_answered_is_found_and_ended(github: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = github(trouble="lost_answer_once")
+    runs = checks(stand_in)
+
+    def unanswered(*_: Any, **__: Any) -> None:
+        raise Unavailable("no answer")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(runs, "_find", unanswered)
+        runs.open("g", "x")
+    complete(runs, [])
+    assert stand_in.open_check_runs() == ["x"]
+    runs.close("over", conclusion="neutral")
+    assert stand_in.check_runs[1]["conclusion"] == "failure"
+
+
+def test_an_interruption_while_github_still_makes_the_check_run(github: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = github()
+    late: list[dict[str, Any]] = []
+
+    def make_it_late(_: float) -> None:
+        stand_in.answer("POST", "/repos/org/deploy/check-runs", late.pop())
+
+    runs = checks(stand_in, make_it_late)
+
+    def interrupt(_: str, body: dict[str, Any], **__: Any) -> None:
+        late.append(body)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs._api, "post", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runs.open("g", "x")
+    runs.close("interrupted")
+    assert stand_in.check_runs[1]["conclusion"] == "cancelled"
+
+
+def test_closing_does_not_wait_for_a_server_that_is_silent(github: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = github()
+    runs = checks(stand_in)
+    for gate in ("g", "h", "i"):
+        runs.open(gate, gate)
+    monkeypatch.setattr("vllm_gate.github.checks.CLOSING_S", 0.2)
+    stand_in.trouble = "slow"
+    runs.close("interrupted")
+    assert runs.degraded
+    assert len(stand_in.open_check_runs()) == 3
+
+
 def test_switched_off_nothing_is_sent() -> None:
-    runs = CheckRuns(None, head_sha="b", details_url="", external_id="", utc=str, now=time.monotonic)
+    runs = CheckRuns(None, head_sha="b", details_url="", external_id="", utc=str, now=time.monotonic, sleep=time.sleep)
     runs.open("g", "x")
     complete(runs, notes(1))
     runs.close("over")

@@ -22,6 +22,7 @@ SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes
         (403, {}, SECONDARY, 0, 60.0),
         (403, {}, SECONDARY, 2, 240.0),
         (403, {"retry-after": "soon"}, "You have triggered an abuse detection mechanism", 0, 60.0),
+        (403, {}, "API rate limit exceeded for installation ID 1.", 0, 60.0),
         (429, {}, "", 1, 120.0),
     ],
 )

@@ -71,6 +71,7 @@ def test_check_runs(api: GitHubApi, github: GitHubStandIn) -> None:
         external_id="1/1",
         utc=lambda: "2026-01-02T03:04:05Z",
         now=time.monotonic,
+        sleep=time.sleep,
     )
     for key in ("g", "h"):
         runs.open(key, f"vllm-gate / {key}")

@@ -157,6 +157,7 @@ def _check_runs(api: GitHubApi | None, run: Run, clock: Clock) -> CheckRuns:
         external_id=f"{run.run_id}/{run.attempt}",
         utc=lambda: clock.utc().strftime("%Y-%m-%dT%H:%M:%SZ"),
         now=clock.now,
+        sleep=clock.sleep,
     )
 
 

@@ -20,6 +20,8 @@ BODY_LIMIT = 8 * 2**20
 """Bytes of an answer. The largest that is asked for, a file of 1 MB in base64, is far below."""
 _TRIES = 4
 _BACK_OFF_S = 1.0
+_SPENT_S = 3.0
+"""For each request once patience has run out: GitHub may be back, and nobody waits long to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class Answer:
 
 
 class GitHubApi:
-    """Asks with `token`. All waiting together, over the life of this object, stays below `patience_s` seconds: a dead
-    API must not hold a verdict back.
+    """Asks with `token`. What is waited for, and what goes into requests that fail, stays near `patience_s` seconds
+    over the life of this object: a dead API must not hold a verdict back. Later requests get one short try each.
 
     `now` is monotonic seconds, `utc` epoch seconds. Every method raises Denied, Invalid or Unavailable.
     """
@@ -91,7 +93,10 @@ class GitHubApi:
     ) -> Answer:
         what = f"{method} {path or '/'}"
         for attempt in range(_TRIES):
-            got = self._send(method, path, params, body, hurry_s or self._timeout_s)
+            spent = self._patience_s <= 0
+            limit_s = hurry_s or (min(_SPENT_S, self._timeout_s) if spent else self._timeout_s)
+            started = self._now()
+            got = self._send(method, path, params, body, limit_s)
             if isinstance(got, _Raw) and got.status < 300:
                 return Answer(got.status, got.json())
             message, details = _words(got, self._mask) if isinstance(got, _Raw) else (got, ())
@@ -100,13 +105,14 @@ class GitHubApi:
                 if wait is None:
                     raise _refusal(got.status, what, message, details)
             else:
+                self._patience_s -= self._now() - started
                 done = already() if already else None
                 if done is not None:
                     return done
                 if method == "POST" and already is None:
                     raise Unavailable(f"{what}: {message}; whether GitHub did it is unknown")
                 wait = _BACK_OFF_S * 2.0**attempt
-            if hurry_s is not None or attempt + 1 == _TRIES or not self._wait(wait):
+            if hurry_s is not None or spent or attempt + 1 == _TRIES or not self._wait(wait):
                 break
         raise Unavailable(f"{what}: {message}", hint="see GitHub's status page; the verdict does not depend on it")
 
@@ -205,7 +211,9 @@ _PERMISSIONS = {
 
 def _refusal(status: int, what: str, message: str, details: tuple[str, ...]) -> Denied | Invalid | Unavailable:
     told = f"{what}: {message}" + (f" ({'; '.join(details)})" if details else "")
-    if status in (401, 403, 404):
+    if status == 401:
+        return Denied(told, hint="the token is wrong or over: that of a GitHub App lives for an hour")
+    if status in (403, 404):
         return Denied(told, hint=_missing(what))
     if status in (400, 422):
         return Invalid(told, details=details)

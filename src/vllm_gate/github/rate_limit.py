@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 SECONDARY_WAIT_S = 60.0
-_SECONDARY_WORDS = ("secondary rate limit", "abuse detection")
+_WORDS = ("rate limit exceeded", "secondary rate limit", "abuse detection")
 
 
 def wait_for(status: int, headers: Mapping[str, str], message: str, *, attempt: int, utc: float) -> float | None:
@@ -25,7 +25,7 @@ def wait_for(status: int, headers: Mapping[str, str], message: str, *, attempt: 
     reset = _number(headers.get("x-ratelimit-reset"))
     if headers.get("x-ratelimit-remaining") == "0" and reset is not None:
         return max(reset - utc, 0.0) + 1.0
-    if status == 429 or any(words in message.lower() for words in _SECONDARY_WORDS):
+    if status == 429 or any(words in message.lower() for words in _WORDS):
         return SECONDARY_WAIT_S * 2.0**attempt
     return None
 
