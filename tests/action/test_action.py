@@ -261,6 +261,7 @@ def test_a_config_ref_that_is_not_there_is_exit_2(tmp_path: Path, github: Start)
     step = runner.step(config_ref="main")
     assert step.code == 2
     assert "can't be read at main" in step.annotations("error")[0].message
+    assert "leave config-ref out of the pull request that adds it" in step.annotations("error")[0].message
 
 
 def test_keys_go_to_allowed_hosts_alone(tmp_path: Path, github: Start) -> None:

@@ -1,8 +1,10 @@
 """The other commands, from the outside."""
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from tests.cli.console import release, vllm_gate, write_config
 
 from vllm_gate import __version__
 from vllm_gate.cli import COMMANDS
+from vllm_gate.simulator.server import Simulator
+from vllm_gate.simulator.settings import SimulatorSettings
 
 CAPTURE_SETTINGS = '{"gate_config": {"gate_2_numerical": {"prompts": 20, "max_prompts": 20, "positions": 4}}}'
 
@@ -97,6 +101,30 @@ def test_two_captures_are_compared_without_both_servers_being_up(
     ran = vllm_gate("compare", "one.capture", "other.capture", cwd=tmp_path)
     assert ran.code == code, ran.all
     assert "logit_drift" in ran.out
+
+
+def test_a_capture_waits_for_a_server_that_is_starting(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    write_config(tmp_path, f"http://127.0.0.1:{port}/v1", settings=CAPTURE_SETTINGS)
+    assert vllm_gate("capture", "--out", "x", cwd=tmp_path).code == 3
+    server = Simulator(SimulatorSettings(port=port))
+    starting = threading.Timer(0.5, server.__enter__)
+    starting.start()
+    try:
+        waited = vllm_gate("capture", "--wait", "--out", "x", cwd=tmp_path)
+    finally:
+        starting.join()
+        server.__exit__(None, None, None)
+    assert waited.code == 0, waited.all
+
+
+def test_a_capture_waits_no_longer_than_gate_1_would(tmp_path: Path) -> None:
+    short = CAPTURE_SETTINGS.replace('"gate_2', '"gate_1_model_load": {"timeout_sec": 1}, "gate_2')
+    write_config(tmp_path, "http://127.0.0.1:1/v1", settings=short)
+    ran = vllm_gate("capture", "--wait", "--out", "x", cwd=tmp_path)
+    assert ran.code == 3
+    assert "nothing listens there" in ran.err
 
 
 def test_capture_and_compare_refuse_what_is_not_there(tmp_path: Path) -> None:

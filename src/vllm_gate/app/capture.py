@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from vllm_gate.app.live import progress_observer
+from vllm_gate.app.logs import open_log
 from vllm_gate.app.run import Clock
 from vllm_gate.app.services import connect_all
 from vllm_gate.config.plan import Gates, NumericalSettings, Plan, ServiceConfig
 from vllm_gate.core.finding import Finding
+from vllm_gate.errors import CouldNotJudge
 from vllm_gate.gates.consistency.comparing import compare
 from vllm_gate.gates.consistency.findings import (
     corrupt_finding,
@@ -21,11 +25,17 @@ from vllm_gate.gates.consistency.sides import LiveSide, SnapshotSide
 from vllm_gate.gates.consistency.tracing import prompts
 from vllm_gate.gates.interface import Context, Progress
 from vllm_gate.gates.numerical import Numerical
+from vllm_gate.gates.readiness import NotReady, Readiness, look_around
 from vllm_gate.judge.snapshot import Snapshot
 
 
-def capture(plan: Plan, service: ServiceConfig, clock: Clock, rng: np.random.Generator) -> Snapshot:
-    """Everything gate 2 may ask of `service`, as a snapshot. Raises CouldNotJudge when it can't be asked."""
+def capture(
+    plan: Plan, service: ServiceConfig, clock: Clock, rng: np.random.Generator, *, wait: bool = False
+) -> Snapshot:
+    """Everything gate 2 may ask of `service`, as a snapshot. Raises CouldNotJudge when it can't be asked.
+
+    `wait` gives a server that is still starting the time that gate 1 would give it.
+    """
     client = connect_all(plan, None)[service.name]
     observer, gate = progress_observer(clock.now), Numerical()
     observer.gate_started(gate)
@@ -34,8 +44,11 @@ def capture(plan: Plan, service: ServiceConfig, clock: Clock, rng: np.random.Gen
         observer.progress(gate, message, done, total, unit)
 
     context = _context(plan, clock, rng, progress)
-    side = LiveSide(service.name, client, context)
     try:
+        if wait:
+            log = open_log(service.log) if service.log else None
+            _wait_for(replace(context, services={"under_test": client}, log=log))
+        side = LiveSide(service.name, client, context)
         asked = prompts()[: plan.gates.numerical.max_prompts]
         traces, again = side.lead(asked), side.again(asked)
         prose = side.read(None)
@@ -48,6 +61,12 @@ def capture(plan: Plan, service: ServiceConfig, clock: Clock, rng: np.random.Gen
         "captured_at": clock.utc().strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     return Snapshot(facts=facts, traces=tuple(traces), again=tuple(again), prose=tuple(prose), limits=side.limits)
+
+
+def _wait_for(context: Context) -> None:
+    state = Readiness(look_around).of(context)
+    if isinstance(state, NotReady):
+        raise CouldNotJudge(state.finding.message, hint=state.finding.remedy)
 
 
 def compare_snapshots(

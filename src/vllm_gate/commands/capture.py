@@ -21,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser)
     parser.add_argument("--service", default="under_test", help="which service: under_test, baseline, tp.1, …")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument(
+        "--wait", action="store_true", help="wait for a server that is starting, up to gate_1_model_load.timeout_sec"
+    )
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -30,7 +33,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if service is None or not service.base_url:
         live = ", ".join(name for name, known in plan.services.items() if known.base_url)
         raise UsageError(f"--service {arguments.service}: there is no such live service", hint=f"live are: {live}")
-    snapshot = capture(plan, service, app.Clock(), np.random.default_rng())
+    snapshot = capture(plan, service, app.Clock(), np.random.default_rng(), wait=arguments.wait)
     write_atomically(arguments.out, to_bytes(snapshot))
     for limit in snapshot.limits:
         print(f"limit: {limit}")

@@ -11,6 +11,8 @@ from vllm_gate.errors import FileProblem
 from vllm_gate.github.api import GitHubApi
 from vllm_gate.github.errors import Denied, GitHubError
 
+_NOT_YET = "where {} has no such file yet, leave config-ref out of the pull request that adds it"
+
 
 class CommitFiles:
     """The repository's files at `ref` (a branch, tag or commit). Needs `permissions: contents: read`."""
@@ -27,9 +29,8 @@ class CommitFiles:
         try:
             found = self._api.get(f"/contents/{quote(name, safe='')}", ref=self._ref).data
         except GitHubError as problem:
-            raise FileProblem(
-                f"{path}: the {what} can't be read at {self._ref}: {problem}", hint=problem.hint
-            ) from None
+            hint = f"{_NOT_YET.format(self._ref)}; else {problem.hint}" if isinstance(problem, Denied) else problem.hint
+            raise FileProblem(f"{path}: the {what} can't be read at {self._ref}: {problem}", hint=hint) from None
         file = found if isinstance(found, dict) else {}
         content = file.get("content")
         if not isinstance(content, str) or file.get("encoding") != "base64":
