@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from vllm_gate.core.report import GateResult, Report
 from vllm_gate.core.verdict import Verdict
@@ -21,15 +22,9 @@ _CUT = "*Cut here: report.json holds the rest.*"
 
 def to_markdown(report: Report, *, limit: int, notes: tuple[str, ...] = ()) -> str:
     """The summary, at most `limit` bytes of UTF-8; what does not fit is left out at the end, and that is told."""
-    blocks = (
-        _head(report),
-        _table(report),
-        *_decision(report),
-        *_notes(notes),
-        *_details(report),
-        *_notes(report.notes),
-    )
-    return whole_blocks(blocks, limit, _CUT)
+    first = (_head(report), _table(report), *_decision(report), *_listed(notes))
+    last = ("### Notes", *_listed(report.notes)) if report.notes else ()
+    return whole_blocks(chain(first, _details(report), last), limit, _CUT)
 
 
 def _head(report: Report) -> str:
@@ -73,12 +68,13 @@ def _details(report: Report) -> Iterator[str]:
             for finding in gate.findings:
                 if finding.verdict is verdict:
                     yield finding_block(finding, gate.title)
-    for gate in report.gates:
-        for finding in gate.findings:
-            if finding.warning:
-                yield f"- **{markdown(gate.title)}, {markdown(finding.check)}:** {markdown(finding.warning)}"
+    warned = [(gate, finding) for gate in report.gates for finding in gate.findings if finding.warning]
+    if warned:
+        yield "### Warnings of checks that pass"
+    for gate, finding in warned:
+        yield f"- **{markdown(gate.title)}, {markdown(finding.check)}:** {markdown(finding.warning)}"
 
 
-def _notes(notes: tuple[str, ...]) -> Iterator[str]:
+def _listed(notes: tuple[str, ...]) -> Iterator[str]:
     if notes:
         yield "\n".join(f"- {markdown(note)}" for note in notes)
