@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,13 @@ SETTINGS = """\
 """
 UPLOAD = "actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02"
 DOWNLOAD = "actions/download-artifact@d3f86a106a0bac45b974a628896c90dbdf5c8093"
+LOCALIZE = """\
+on: workflow_dispatch
+jobs:
+  localize:
+    uses: org/vllm-gate/.github/workflows/localize.yml@v1
+    with: {image: "vllm/vllm-openai:v0.25.0", model: m}
+"""
 STAND_INS = {
     UPLOAD: (
         "{name: {default: x}, path: {required: true}, if-no-files-found: {default: x}}",
@@ -45,7 +53,8 @@ STAND_INS = {
     ),
     DOWNLOAD: (
         "{pattern: {default: x}, path: {default: .}, merge-multiple: {default: x}}",
-        'mkdir -p "$WHAT" && for found in $STORE/$PATTERN; do cp -r "$found"/. "$WHAT"/; done',
+        """mkdir -p "$WHAT" && for found in $STORE/$PATTERN; do
+        if [ "$MERGE" = true ]; then cp -r "$found"/. "$WHAT"/; else cp -r "$found" "$WHAT"/; fi; done""",
     ),
 }
 
@@ -76,6 +85,13 @@ def actions(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
             shutil.copy(ROOT / name, ours / name)
     variant = (ours / "composite/action.yml").read_text()
     (ours / "action.yml").write_text(variant.replace('"$ACTION_PATH/run"', '"$ACTION_PATH/composite/run"'))
+    # The machine may have its own server at port 8000, and has no Docker whose logs could be read.
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    for path in (ours / "serve/action.yml", ours / ".github/workflows/gate.yml"):
+        path.write_text(path.read_text().replace("'8000'", f"'{port}'"))
+    serve = ours / "serve/run"
+    serve.write_text(serve.read_text().replace("log=docker:$name", "log=$CONTAINERS/$name.log"))
     found = {"org/vllm-gate@v1": repository(ours)}
     for reference, (inputs, script) in STAND_INS.items():
         folder = made / reference.partition("@")[0].replace("/", "-")
@@ -87,6 +103,7 @@ def actions(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
                 "NAME": "${{ inputs.name }}",
                 "PATTERN": "${{ inputs.pattern }}",
                 "WHAT": "${{ inputs.path }}",
+                "MERGE": "${{ inputs.merge-multiple }}",
             },
             "run": script,
         }
@@ -111,6 +128,16 @@ class Job:
     actions: Mapping[str, Path]
     github: GitHubStandIn
 
+    @property
+    def containers(self) -> Path:
+        """Where the stand-in for Docker keeps what it knows."""
+        return self.folder.parent / "containers"
+
+    @property
+    def started(self) -> list[str]:
+        """The words of each `docker run`."""
+        return (self.containers / "started").read_text().splitlines()
+
     def act(self, event: str, workflow: str, payload: Mapping[str, Any] | None = None, **given: str) -> Ran:
         inputs = {name.replace("_", "-"): value for name, value in given.items()}
         event_file = self.folder.parent / "event.json"
@@ -132,7 +159,17 @@ class Job:
         command += ["--env", "GITHUB_REPOSITORY=org/deploy"]
         for reference, path in self.actions.items():
             command += ["--local-repository", f"{reference}={path}"]
-        environ = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+        self.containers.mkdir(exist_ok=True)
+        docker = self.containers / "docker"
+        docker.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT / "tests/act/docker.py"} "$@"\n')
+        docker.chmod(0o755)
+        command += ["--env", f"CONTAINERS={self.containers}"]
+        environ = {
+            **os.environ,
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(home / "cache"),
+            "PATH": f"{self.containers}:{os.environ['PATH']}",
+        }
         ran = subprocess.run(command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=300)
         return Ran(ran.returncode, ran.stdout + ran.stderr)
 
@@ -220,3 +257,24 @@ def test_the_reusable_workflow_stops_at_a_fault(job: Any, github: GitHubStandIn)
     assert ran.code == 1, ran.log
     assert not any(run["name"].startswith("vllm-gate / 4") for run in github.check_runs.values())
     assert len(github.runs) == 1
+
+
+def test_a_release_that_the_workflow_starts_is_captured_and_judged(job: Any, github: GitHubStandIn) -> None:
+    made = job()
+    ran = made.act("workflow_dispatch", "rollout.yml", image="vllm/vllm-openai:v0.25.0")
+    assert ran.code == 1, ran.log
+    assert "texts of under_test" in ran.log, ran.log
+    assert len(github.runs) == 1
+    assert len(made.started) == 2, "the TP=1 variant, and the release"
+    assert not list(made.containers.glob("*.pid"))
+
+
+def test_a_fault_is_localised(job: Any) -> None:
+    """By the reusable workflow alone: act asks no job behind one that failed."""
+    made = job()
+    (made.folder / ".github/workflows/localize.yml").write_text(LOCALIZE)
+    ran = made.act("workflow_dispatch", "localize.yml")
+    assert ran.code == 0, ran.log
+    assert "The fault vanishes with: fusion-off, tp-1." in ran.log, ran.log
+    assert len(made.started) == 5
+    assert not list(made.containers.glob("*.pid"))
