@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from openapi_core import OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
+from openapi_schema_validator import OAS30Validator
 
 from vllm_gate.simulator.github import Exchange
 
@@ -38,8 +39,8 @@ def _with_null(value: Any) -> Any:
 def judge(exchanges: Iterable[Exchange], prefix: str = "") -> int:
     """Validate every exchange; returns how many there were. Raises openapi-core's error for the first that is wrong.
 
-    Error answers are held to nothing: the description knows few of those that GitHub really gives. Requests are held
-    to it always, also where the stand-in refused them.
+    Errors are held to the shapes that the description has for them, since it says of few operations how they fail.
+    Requests are held to it always, also where the stand-in refused them.
     """
     count = 0
     for exchange in exchanges:
@@ -57,5 +58,21 @@ def judge(exchanges: Iterable[Exchange], prefix: str = "") -> int:
         if exchange.status < 300:
             answer = MockResponse(exchange.answer, status_code=exchange.status)
             description().validate_response(request, answer)
+        else:
+            _judge_error(exchange)
         count += 1
     return count
+
+
+class BrokenError(ValueError):
+    """An error answer in none of GitHub's shapes."""
+
+
+def _judge_error(exchange: Exchange) -> None:
+    schemas = json.loads(DESCRIPTION.read_text())["components"]["schemas"]
+    names = ["validation-error", "validation-error-simple"] if exchange.status in (400, 422) else ["basic-error"]
+    body = json.loads(exchange.answer)
+    fits = any(OAS30Validator(schemas[name]).is_valid(body) for name in names)
+    # The basic error requires nothing, and GitHub always says these two.
+    if not fits or not {"message", "documentation_url"} <= set(body):
+        raise BrokenError(f"{exchange.status}: {body} fits neither of {names}")

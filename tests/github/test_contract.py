@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 from openapi_core.exceptions import OpenAPIError
-from tests.github.contract import judge
+from tests.github.contract import BrokenError, judge
 
 from vllm_gate.simulator.github import Exchange
 
+REFUSAL = {"message": "Validation Failed", "documentation_url": "https://docs.github.com/rest"}
 CHECK_RUN = {"name": "x", "head_sha": "a" * 40, "status": "in_progress"}
 
 
 def sent(body: dict[str, Any], path: str = "/repos/org/deploy/check-runs", method: str = "POST") -> Exchange:
-    return Exchange(method, path, {"Content-Type": "application/json"}, json.dumps(body).encode(), 422, b"{}", 0.0)
+    headers, refusal = {"Content-Type": "application/json"}, json.dumps(REFUSAL).encode()
+    return Exchange(method, path, headers, json.dumps(body).encode(), 422, refusal, 0.0)
 
 
 def test_a_right_request_passes() -> None:
@@ -38,3 +40,23 @@ def test_a_right_request_passes() -> None:
 def test_a_wrong_one_is_refused(wrong: Exchange) -> None:
     with pytest.raises(OpenAPIError):
         judge([wrong])
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (422, {"message": "Validation Failed"}),
+        (422, {**REFUSAL, "errors": [{"field": "annotations"}]}),
+        (422, {**REFUSAL, "errors": "annotations"}),
+        (403, {"message": 403, "documentation_url": ""}),
+        (502, {}),
+    ],
+)
+def test_an_error_in_no_shape_of_github_s_is_refused(status: int, error: dict[str, Any]) -> None:
+    with pytest.raises(BrokenError):
+        judge([replace(sent(CHECK_RUN), status=status, answer=json.dumps(error).encode())])
+
+
+@pytest.mark.parametrize("errors", [[], [{"code": "invalid", "field": "annotations"}], ["a text"]])
+def test_both_shapes_of_a_refusal_are_github_s(errors: list[Any]) -> None:
+    assert judge([replace(sent(CHECK_RUN), answer=json.dumps({**REFUSAL, "errors": errors}).encode())]) == 1

@@ -1,22 +1,27 @@
 """Hostile text stays text on GitHub's pages. Judged by a Markdown parser, not by the escapes themselves."""
 
+import html
 import re
 
 import pytest
+from cmarkgfm import github_flavored_markdown_to_html
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from vllm_gate.core.printable import printable
 from vllm_gate.report.escape import code_block, cut_bytes, markdown, table_cell, whole_blocks
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
 NASTY = st.text(alphabet="`~|*_<>[]()#!@&\\:/.-= \nab1é\u202e\x1b$", max_size=40)
 
 
-def plain(html: str) -> str:
-    for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
-        html = html.replace(entity, character)
-    return html
+APART = "\u200b"
+"""Takes up no room. Keeps `@` and `#` apart from what follows."""
+
+
+def plain(page: str) -> str:
+    return html.unescape(page).replace(APART, "")
 
 
 @given(NASTY)
@@ -33,8 +38,32 @@ def test_a_reader_sees_the_text_as_it_was(text: str) -> None:
     assert plain(PARSER.renderInline(markdown(text))) == text
 
 
+@given(NASTY)
+def test_github_s_own_parser_makes_one_paragraph_of_it(text: str) -> None:
+    page = github_flavored_markdown_to_html(markdown(text))
+    shown = printable(text, one_line=True).strip()
+    assert re.findall(r"<[^>]*>", page) == (["<p>", "</p>"] if shown else [])
+    # It writes a line's last spaces, and several in a row, as they come; a browser shows one.
+    assert plain(re.sub(r"</?p>", "", page)).strip() == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1. one", "12) x", "- x", "+ x", "- [ ] x", "---", "    code", "me@example.org", "mailto:me@example.org", "# x"],
+)
+def test_no_list_rule_code_or_address_comes_of_it(text: str) -> None:
+    page = github_flavored_markdown_to_html(markdown(text))
+    assert plain(page) == f"<p>{text.strip()}</p>\n"
+
+
+@pytest.mark.parametrize("text", ["@org/team", "#12", "org/repo#12", "GH-12", "org/repo@0123abc", "a@b.example"])
+def test_nothing_in_the_finished_page_reads_as_a_reference(text: str) -> None:
+    page = html.unescape(github_flavored_markdown_to_html(markdown(text)))
+    assert re.findall(r"@\w|#\w|GH-\d", page) == []
+
+
 def test_nobody_is_mentioned_and_nothing_is_linked() -> None:
-    assert "@" not in markdown("@org/team")
+    assert "@org" not in markdown("@org/team")
     assert "://" not in markdown("see https://evil.example")
     assert "www." not in markdown("www.evil.example")
 

@@ -8,17 +8,29 @@ from collections.abc import Iterable
 from vllm_gate.core.printable import printable
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~$!])")
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
-"""What Markdown's backslash does not disarm everywhere: HTML, and mentions that would notify people."""
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+"""What Markdown's backslash does not disarm everywhere."""
+_BLOCK = re.compile(r"^([-+]|\d+(?=[.)]))")
+"""What would begin a list or a rule at the start of a line."""
+_REFERENCE = re.compile(r"(@|#|\bGH-)(?=\w)", re.IGNORECASE)
+"""A mention, an address or an issue's number. GitHub looks for them in the finished page, where no escape is left: only
+a space of no width keeps them apart."""
 
 
 def markdown(text: str) -> str:
     """`text` as words on one line of Markdown: no markup, link, mention, HTML or new line comes of it."""
-    escaped = _MARKUP.sub(r"\\\1", printable(text, one_line=True))
+    escaped = _MARKUP.sub(r"\\\1", printable(text, one_line=True).strip())
     for character, entity in _ENTITIES.items():
         escaped = escaped.replace(character, entity)
+    escaped = _BLOCK.sub(_disarmed, _REFERENCE.sub(r"\1&#8203;", escaped))
     # GitHub turns an address into a link even without markup.
     return escaped.replace("://", ":&#47;&#47;").replace("www.", "www&#46;")
+
+
+def _disarmed(start: re.Match[str]) -> str:
+    """`-` as `\\-`, `1` before a dot as an entity: a backslash does nothing to a digit."""
+    found = start[1]
+    return f"\\{found}" if found in "-+" else f"&#{ord(found[0])};{found[1:]}"
 
 
 def table_cell(text: str) -> str:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from vllm_gate.simulator.github_limits import Refused, hold_limits
 from vllm_gate.simulator.github_objects import check_run, file_contents, pull_request, repository, workflow_run
 
 TROUBLES = (
@@ -61,21 +62,6 @@ class Workflow:
     inputs: tuple[str, ...] = ("reason", "conditions", "sha", "run_url", "model", "from", "correlation_id")
     run_name: str = "rollback {correlation_id}"
     dispatchable: bool = True
-
-
-_BAD_ANNOTATION = {"resource": "CheckRun", "code": "invalid", "field": "annotations"}
-"""GitHub does not say which one."""
-
-
-class Refused(Exception):
-    """An error answer."""
-
-    def __init__(self, status: int, message: str, errors: list[Any] | None = None, **headers: str) -> None:
-        super().__init__(message)
-        self.status, self.headers = status, {key.replace("_", "-"): value for key, value in headers.items()}
-        self.body = {"message": message, "documentation_url": "https://docs.github.com/rest", "status": str(status)}
-        if errors is not None:
-            self.body["errors"] = errors  # type: ignore[assignment]
 
 
 @dataclass(slots=True)
@@ -166,7 +152,7 @@ class GitHubStandIn:
         return lost
 
     def _create_check_run(self, _: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, Any]:
-        _hold_limits(body)
+        hold_limits(body)
         number = len(self.check_runs) + 1
         self.check_runs[number] = dict(body) | {"status": body.get("status", "queued")}
         self.annotations[number] = []
@@ -176,7 +162,7 @@ class GitHubStandIn:
         number = int(at["id"])
         if number not in self.check_runs:
             raise Refused(404, "Not Found")
-        _hold_limits(body)
+        hold_limits(body)
         return 200, self._apply(number, body)
 
     def _apply(self, number: int, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,12 +175,16 @@ class GitHubStandIn:
         return check_run(number, run, len(self.annotations[number]), self.url)
 
     def _list_check_runs(self, at: Mapping[str, str], _: Mapping[str, Any]) -> tuple[int, Any]:
-        listed = [
-            check_run(number, run, len(self.annotations[number]), self.url)
+        named = {
+            number: run
             for number, run in self.check_runs.items()
             if run["head_sha"] == at["ref"] and run["name"] == at.get("check_name", run["name"])
-        ]
-        return 200, {"total_count": len(listed), "check_runs": listed}
+        }
+        if at.get("filter", "latest") == "latest":
+            latest = {run["name"]: number for number, run in named.items()}
+            named = {number: named[number] for number in sorted(latest.values())}
+        listed = [check_run(number, run, len(self.annotations[number]), self.url) for number, run in named.items()]
+        return 200, {"total_count": len(listed), "check_runs": listed[: int(at.get("per_page", 30))]}
 
     def _dispatch(self, at: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, Any]:
         workflow = self.workflows.get(at["workflow"])
@@ -208,8 +198,9 @@ class GitHubStandIn:
         unknown = [name for name in inputs if name not in workflow.inputs]
         if unknown:
             raise Refused(422, f"Unexpected inputs provided: {json.dumps(unknown)}")
-        if len(inputs) > (25 if self.run_details else 10):
-            raise Refused(422, "Invalid request.\n\nNo more than 25 properties are allowed")
+        most = 25 if self.run_details else 10
+        if len(inputs) > most:
+            raise Refused(422, f"Invalid request.\n\nNo more than {most} properties are allowed")
         if sum(len(str(value)) for value in inputs.values()) > 65_535:
             raise Refused(422, "inputs are too large.")
         title = workflow.run_name.format_map({**dict.fromkeys(workflow.inputs, ""), **inputs})
@@ -222,7 +213,14 @@ class GitHubStandIn:
     def _list_runs(self, at: Mapping[str, str], _: Mapping[str, Any]) -> tuple[int, Any]:
         if at["workflow"] not in self.workflows:
             raise Refused(404, "Not Found")
-        listed = [run for run in reversed(self.runs) if run["path"].endswith(f"/{at['workflow']}")]
+        branch, event = at.get("branch"), at.get("event")
+        listed = [
+            run
+            for run in reversed(self.runs)
+            if run["path"].endswith(f"/{at['workflow']}")
+            and branch in (None, run["head_branch"])
+            and event in (None, run["event"])
+        ]
         return 200, {"total_count": len(listed), "workflow_runs": listed[: int(at.get("per_page", 30))]}
 
     def _contents(self, at: Mapping[str, str], _: Mapping[str, Any]) -> tuple[int, Any]:
@@ -255,41 +253,6 @@ _ROUTES: tuple[
     ("GET", rf"{_REPO}/pulls/(?P<number>\d+)", GitHubStandIn._pull),
     ("GET", _REPO, GitHubStandIn._repository),
 )
-
-
-def _hold_limits(body: Mapping[str, Any]) -> None:
-    """What GitHub refuses and its OpenAPI description does not mention. Raises Refused."""
-    if body.get("status") == "completed" and "conclusion" not in body:
-        raise Refused(422, 'Invalid request.\n\n"conclusion" wasn\'t supplied.')
-    output = body.get("output") or {}
-    for key in ("summary", "text"):
-        if len(str(output.get(key) or "").encode()) > 65_535:
-            error = {
-                "resource": "CheckRun",
-                "code": "custom",
-                "field": key,
-                "message": f"{key} exceeds a maximum bytesize of 65535",
-            }
-            raise Refused(422, "Validation Failed", [error])
-    annotations = output.get("annotations") or []
-    if len(annotations) > 50:
-        raise Refused(422, "Invalid request.\n\nNo more than 50 items are allowed; 51 were supplied.")
-    if not all(map(_fine, annotations)):
-        raise Refused(422, "Validation Failed", [_BAD_ANNOTATION])
-
-
-def _fine(annotation: Mapping[str, Any]) -> bool:
-    columns = "start_column" in annotation or "end_column" in annotation
-    one_line = annotation["start_line"] == annotation["end_line"]
-    return (
-        bool(annotation["path"])
-        and not annotation["path"].startswith("/")
-        and annotation["start_line"] >= 1
-        and (one_line or not columns)
-        and ("start_column" in annotation) == ("end_column" in annotation)
-        and len(annotation.get("title", "")) <= 255
-        and all(len(annotation.get(key, "").encode()) <= 64 * 1024 for key in ("message", "raw_details"))
-    )
 
 
 class _Handler(BaseHTTPRequestHandler):

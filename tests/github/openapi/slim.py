@@ -21,6 +21,8 @@ OPERATIONS = {
     "/repos/{owner}/{repo}/contents/{path}": ["get"],
     "/repos/{owner}/{repo}/pulls/{pull_number}": ["get"],
 }
+ERRORS = ("basic-error", "validation-error", "validation-error-simple")
+"""Shapes of errors. The operations above mention only some of the errors that they answer with."""
 _PROSE = {"examples", "example", "externalDocs", "x-github", "x-octokit"}
 
 
@@ -32,7 +34,7 @@ def main(full: Path, slim: Path) -> None:
         for path, methods in OPERATIONS.items()
     }
     kept: dict[str, dict[str, Any]] = {}
-    waiting = set(_references(paths))
+    waiting = {*_references(paths), *(("schemas", name) for name in ERRORS)}
     while waiting:
         kind, name = waiting.pop()
         if name not in kept.setdefault(kind, {}):
