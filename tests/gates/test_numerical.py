@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from vllm_gate.gates.consistency.tracing import prompts, prose
 from vllm_gate.gates.interface import Context
 from vllm_gate.gates.numerical import CHECK_NAMES, Numerical
 from vllm_gate.judge.snapshot import to_bytes
+from vllm_gate.server.reply import Answer, Refusal
 from vllm_gate.simulator.server import Simulator
 from vllm_gate.simulator.settings import SimulatorSettings
 
@@ -169,6 +171,42 @@ def test_a_server_that_caps_k_is_asked_for_less_and_that_is_told() -> None:
     found = ask(baseline=replace(BASELINE, max_logprobs=5))
     assert found["logit_drift"].verdict is Verdict.PASS
     assert "at most 5 tokens a position" in found["logit_drift"].warning
+
+
+def test_a_server_that_ignores_prompt_logprobs_is_compared_by_its_own_decoding() -> None:
+    found = ask(baseline=replace(BASELINE, prompt_logprobs=False))
+    assert found["logit_drift"].verdict is Verdict.PASS
+    assert "baseline gives no prompt logprobs, so only its own decoding" in found["logit_drift"].warning
+
+
+@pytest.mark.parametrize(
+    ("field", "message", "verdict", "told"),
+    [
+        ("prompt_logprobs", "Unknown field: prompt_logprobs", Verdict.PASS, "baseline gives no prompt logprobs"),
+        ("prompt_logprobs", "prompt_logprobs must be at most 0", Verdict.PASS, "baseline gives no prompt logprobs"),
+        ("logprobs", "logprobs is not supported", Verdict.PASS, "baseline gives no logprobs of what it generates"),
+        ("logprobs", "best_of is too large", Verdict.ERROR, "baseline refuses a completion: HTTP 400: best_of"),
+    ],
+)
+def test_a_server_that_refuses_a_field_is_asked_without_it(
+    monkeypatch: pytest.MonkeyPatch, field: str, message: str, verdict: Verdict, told: str
+) -> None:
+    from vllm_gate.server.openai_api import OpenAIService
+
+    plain = OpenAIService.complete
+    sent: list[str] = []
+
+    def refusing(self: OpenAIService, prompt: Any, **fields: Any) -> Answer:
+        if self.name != "baseline" or field not in fields:
+            return plain(self, prompt, **fields)
+        sent.append(field)
+        return Refusal(status=400, message=message)
+
+    monkeypatch.setattr(OpenAIService, "complete", refusing)
+    found = ask()["logit_drift"]
+    assert found.verdict is verdict
+    assert told in f"{found.message} {found.warning}"
+    assert len(sent) <= 3 * SMALL.concurrency, "the field is not asked for over and over"
 
 
 def test_another_tokenizer_is_a_finding_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ answer for it. A server that computes NaN is believed at once: such a request is
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
@@ -22,6 +23,8 @@ from vllm_gate.server.reply import Answer, Refusal, Reply, TokenLogprobs
 
 TOP_K = (20, 5)
 """The k of top-k that is asked for, and what is asked for when a server caps it."""
+_CAPPED = re.compile(r"\b(?:max|greater|at most|less|exceed|larger|between|up to)", re.IGNORECASE)
+"""Words of a refusal of the number; without one, it is the field itself that a server does not take."""
 MOST_TOKENS = 2000
 """Scored tokens a request: prompt logprobs of more may exhaust a server's memory."""
 
@@ -90,9 +93,8 @@ class Tracer:
 
     def _continue(self, prompt_id: str, prompt: Sequence[int] | str, length: int) -> Trace:
         reply = self._ask(prompt, length, "logprobs")
-        if reply.logprobs is None and self.can.logprobs:
-            self.can.logprobs = False
-            self.can.note(f"{self.service.name} gives no logprobs, so its distributions can't be compared")
+        if reply.logprobs is None:
+            self._lacks("logprobs")
         ids = reply.prompt_token_ids or (None if isinstance(prompt, str) else tuple(prompt))
         if ids is None or reply.token_ids is None:
             self.can.note(f"{self.service.name} gives no token ids, so texts can't be lined up token by token")
@@ -115,15 +117,15 @@ class Tracer:
     def _with_forced(self, trace: Trace, reply: Reply) -> Trace:
         positions, ids = reply.prompt_logprobs, trace.token_ids[:MOST_TOKENS]
         if positions is None:
-            self.can.prompt_logprobs = False
-            self.can.note(f"{self.service.name} gives no prompt logprobs, so only its own decoding can be compared")
+            self._lacks("prompt_logprobs")
             return trace
         if len(positions) != len(ids):
             raise UnusableAnswer(f"{self.service.name} scored {len(positions)} of {len(ids)} tokens")
         return replace(trace, forced=self._packed(positions[trace.start :], ids[trace.start :]))
 
     def _ask(self, prompt: str | Sequence[int], max_tokens: int, logprobs: str, top: int | None = None) -> Reply:
-        """One completion with top-k `logprobs` (the field's name); a server that caps k is asked again with less.
+        """One completion with top-k `logprobs` (the field's name); a server that caps k is asked again with less, and
+        one that does not take the field at all without it.
 
         Raises NonFiniteError on proof of NaN.
         """
@@ -131,16 +133,20 @@ class Tracer:
             self._sent += 1
             salt = f"{self._salt}-{self._sent}"
             k = self.can.k if top is None else top
-            answer = self.service.complete(prompt, max_tokens=max_tokens, **{logprobs: k}, cache_salt=salt)  # type: ignore[arg-type]
+            taken = self.can.logprobs if logprobs == "logprobs" else self.can.prompt_logprobs
+            fields = {logprobs: k} if taken else {}
+            answer = self.service.complete(prompt, max_tokens=max_tokens, **fields, cache_salt=salt)  # type: ignore[arg-type]
             if isinstance(answer, Reply):
                 if answer.nonfinite:
                     raise NonFiniteError(
                         f"{answer.nonfinite} numbers in the answer are not finite", self.service.name, answer
                     )
                 return answer
-            self._step_down(answer, k, prompt, max_tokens)
+            self._step_down(answer, fields, prompt, max_tokens)
 
-    def _step_down(self, refusal: Refusal, asked: int, prompt: str | Sequence[int], max_tokens: int) -> None:
+    def _step_down(
+        self, refusal: Refusal, asked: Mapping[str, int], prompt: str | Sequence[int], max_tokens: int
+    ) -> None:
         """Make the next attempt ask for less than `asked`, unless another thread has done so meanwhile.
 
         Raises NonFiniteError, or UnusableAnswer when there is nothing less to ask for.
@@ -151,12 +157,27 @@ class Tracer:
                 alone = " (without logprobs the same request is answered)" if isinstance(plain, Reply) else ""
                 message = f"HTTP {refusal.status} {refusal.message!r} on a request for logprobs{alone}"
                 raise NonFiniteError(message, self.service.name, refusal)
-        smaller = next((k for k in TOP_K if k < asked), None)
-        if "logprobs" in refusal.message and smaller is not None:
-            self.can.k = min(self.can.k, smaller)
-            self.can.note(f"{self.service.name} lists at most {smaller} tokens a position: drift is a lower bound")
+        if asked and "logprobs" in refusal.message:
+            ((name, k),) = asked.items()
+            smaller = next((less for less in TOP_K if less < k), None) if _CAPPED.search(refusal.message) else None
+            if smaller is None:
+                self._lacks(name)
+            else:
+                self.can.k = min(self.can.k, smaller)
+                self.can.note(f"{self.service.name} lists at most {smaller} tokens a position: drift is a lower bound")
             return
         raise UnusableAnswer(f"{self.service.name} refuses a completion: HTTP {refusal.status}: {refusal.message}")
+
+    def _lacks(self, name: str) -> None:
+        """The service does not answer a field; it is not asked for it again."""
+        if name == "logprobs":
+            self.can.logprobs = False
+            self.can.note(
+                f"{self.service.name} gives no logprobs of what it generates, so its decoding can't be compared"
+            )
+        else:
+            self.can.prompt_logprobs = False
+            self.can.note(f"{self.service.name} gives no prompt logprobs, so only its own decoding can be compared")
 
     def _packed(self, positions: Sequence[TokenLogprobs | None], ids: Sequence[int]) -> Positions:
         rows = []
