@@ -92,6 +92,44 @@ def test_each_concerns_a_release_that_meets_its_conditions_and_no_empty_one(advi
         assert advisory.id not in {found.id for found in known_faults({}, EMPTY, "")}
 
 
+FIXED = [(advisory, span.rpartition("<")[2]) for advisory in ADVISORIES for span in advisory.affected if "<" in span]
+
+
+@pytest.mark.parametrize(("advisory", "fixed_in"), FIXED, ids=[f"{one.id} in {fixed}" for one, fixed in FIXED])
+def test_each_that_is_fixed_concerns_the_release_that_fixed_it_no_more(advisory: Advisory, fixed_in: str) -> None:
+    _, record, model = matching(advisory)
+    fixed = Observation(state=State.OBSERVED, value=fixed_in)
+    assert advisory.id not in ids({}, ExecutionPath(fields={**record.fields, "runtime_version": fixed}), model)
+
+
+NARROWED = [
+    (advisory, condition)
+    for advisory in ADVISORIES
+    for condition in ("quantization", "backends", "models", "min_tp")
+    if getattr(advisory, condition) not in ((), "", 1)
+]
+
+
+@pytest.mark.parametrize(("advisory", "condition"), NARROWED, ids=[f"{one.id}: {name}" for one, name in NARROWED])
+def test_each_leaves_a_release_alone_that_lacks_one_of_its_conditions(advisory: Advisory, condition: str) -> None:
+    _, record, model = matching(advisory)
+    lacking = dict(record.fields)
+    for name in {"quantization": ["quantization"], "backends": ["linear_kernels"], "min_tp": ["parallelism_tp"]}.get(
+        condition, []
+    ):
+        lacking.pop(name)
+    told = "m" if condition in ("models", "quantization") else model
+    assert advisory.id not in ids({}, ExecutionPath(fields=lacking), told)
+
+
+def test_a_report_without_a_known_cause_comes_after_those_with_one() -> None:
+    record = ExecutionPath(fields={"speculative_decoding": Observation(state=State.OBSERVED, value="mtp")})
+    everything = [symptom for advisory in ADVISORIES for symptom in advisory.symptoms]
+    ranked = [cause.certain for cause in rank_causes(everything, ORIGINAL, record, "Qwen/Qwen3-8B-MiMo-NVFP4")]
+    assert ranked == sorted(ranked, reverse=True)
+    assert len(set(ranked)) == 2, "both kinds concern this release, or the test shows nothing"
+
+
 @pytest.mark.parametrize(
     ("version", "span", "inside"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 J, G = "src/vllm_gate/judge", "src/vllm_gate/gates"
+P, A = "src/vllm_gate/path", "src/vllm_gate/advisories"
 NUMERICAL = "tests/gates/test_numerical.py"
 
 MUTANTS: tuple[tuple[str, str, str, str], ...] = (
@@ -63,4 +64,42 @@ MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("src/vllm_gate/rollback/conditions.py", "finding.verdict is Verdict.FAIL and", "", "tests/rollback"),
     ("src/vllm_gate/rollback/decision.py", "if pull_request and not on_pull_request:", "if False:", "tests/rollback"),
     ("src/vllm_gate/path/lock.py", "today <= self.expires", "today >= self.expires", "tests/path/test_lock.py"),
+    # what can't be asked
+    (f"{G}/consistency/tracing.py", "if _CAPPED.search(refusal.message) else None", "", NUMERICAL),
+    (f"{G}/consistency/tracing.py", "self.can.prompt_logprobs = False", "pass", NUMERICAL),
+    # the execution path
+    (f"{P}/record.py", "(self._debug or not rule.debug)", "True", "tests/path"),
+    (f"{P}/record.py", "and not (rule.compiling and self._warm)", "", "tests/path"),
+    (f"{P}/record.py", "and _release(rule.since) <= version", "", "tests/path"),
+    (f"{P}/record.py", "if not (self.engine_seen and self._up):", "if not self.engine_seen:", "tests/path"),
+    (f"{P}/record.py", "if start.engine_seen and RUNS_ARGUMENTS in", "if False and RUNS_ARGUMENTS in", "tests/path"),
+    (f"{P}/record.py", "if len(set(ranked.values())) > 1 else {}", "if False else {}", "tests/path"),
+    (f"{P}/record.py", "return ATTENTION_NAMES.get(backend, backend)", "return backend", "tests/path"),
+    (f"{P}/fallbacks.py", "said and not _ELSE.search(text)", "said", "tests/path"),
+    (f"{P}/fallbacks.py", 'text.split()).rstrip(" .")[:200]', "text.split())[:20]", "tests/path"),
+    (f"{P}/diff.py", "if seen.state is State.UNKNOWN or seen.value", "if seen.value", "tests/path"),
+    (f"{P}/diff.py", 'if approved is None and seen.source != "log":', "if False:", "tests/path"),
+    (f"{P}/diff.py", "if not one.explanation and not _holds", "if not _holds", "tests/path"),
+    (f"{P}/diff.py", "after < before else", "after > before else", "tests/path"),
+    (f"{P}/sources.py", "if seen.state is not State.OBSERVED:", "if True:", "tests/path"),
+    (f"{P}/sources.py", 'elif not _same(name, seen.value or "", value):', "elif False:", "tests/path"),
+    (f"{P}/sources.py", '(facts if form["sizes"] else {})', "facts", "tests/path"),
+    (f"{P}/checkpoint.py", '"fp32" if _adds_one(config) else', "", "tests/path"),
+    (f"{P}/lock.py", "facts={**before.facts, **observed}", "facts=observed", "tests/path"),
+    (f"{G}/execution_path.py", "if not record.whole:", "if False:", "tests/gates/test_execution_path.py"),
+    (f"{G}/execution_path.py", "field not in DTYPE_PATH | IDENTITY", "field not in DTYPE_PATH", "tests/gates"),
+    (f"{G}/known_faults.py", "if fault not in declared", "", "tests/gates"),
+    # known faults
+    (f"{A}/matching.py", "and self._tp() >= advisory.min_tp", "", "tests/advisories"),
+    (f"{A}/matching.py", "self._version_fits(advisory)", "True", "tests/advisories"),
+    (f"{A}/matching.py", "any(all(_holds", "any(any(_holds", "tests/advisories"),
+    (f"{A}/matching.py", 'operator == "=" and value == "absent"', "False", "tests/advisories"),
+    (
+        f"{A}/matching.py",
+        "key=lambda advisory: not advisory.certain",
+        "key=lambda advisory: advisory.certain",
+        "tests/advisories",
+    ),
+    (f"{A}/startup.py", 'found, last_error = {}, ("", 0)', "pass", "tests/path"),
+    (f"{A}/coverage.py", 'and "tp_variants" not in asked', "", "tests/advisories"),
 )

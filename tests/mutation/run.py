@@ -1,6 +1,7 @@
 """Break the judgement on purpose, one rule at a time, and see that the tests notice.
 
     .venv/bin/python tests/mutation/run.py        # or `make mutants`; exit 1 when one survives that is not argued
+    .venv/bin/python tests/mutation/run.py path/  # only those in files whose name holds this
 
 Each mutant is made in a copy of the tree; the working tree is not touched.
 """
@@ -43,13 +44,14 @@ def main() -> int:
         copy = Path(scratch) / "tree"
         ignored = shutil.ignore_patterns(".venv", ".lab", ".git", ".*_cache", "__pycache__")
         shutil.copytree(ROOT, copy, ignore=ignored)
-        for file, old, new, tests in MUTANTS:
+        wanted = [mutant for mutant in MUTANTS if all(part in mutant[0] for part in sys.argv[1:])]
+        for file, old, new, tests in wanted:
             alive = survives(copy, file, old, new, tests)
             state = "GONE" if alive is None else "SURVIVED" if alive else "killed"
             why = ARGUED.get((file, old), "")
             unexplained += alive is not False and not why
             print(f"{state:9} {file.removeprefix('src/vllm_gate/')}: {old!r} -> {new!r} {why}", flush=True)
-    print(f"{len(MUTANTS)} mutants, {unexplained} unexplained survivors")
+    print(f"{len(wanted)} mutants, {unexplained} unexplained survivors")
     return 1 if unexplained else 0
 
 
