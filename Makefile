@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint e2e act image prism bench mutants clean
+.PHONY: demo test lint e2e act image prism bench mutants lock clean
 
 demo: $(READY)  ## a healthy server and a faulty one, judged side by side
 	$(BIN)/vllm-gate demo
@@ -39,6 +39,14 @@ $(READY): pyproject.toml
 
 mutants: $(READY)  ## break the judgement on purpose, and see that the tests notice
 	$(BIN)/python tests/mutation/run.py
+
+# What actions-toolkit brings along for modules of its own that are not imported here is left out.
+UNUSED := pygithub pynacl pyjwt cryptography cffi pycparser
+
+lock: $(READY)  ## renew requirements.lock, from which the image and the variant without Docker are installed
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --no-config --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-annotate $(UNUSED:%=--no-emit-package %) --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) .lab build dist
