@@ -207,6 +207,8 @@ def test_a_server_that_refuses_a_field_is_asked_without_it(
     assert found.verdict is verdict
     assert told in f"{found.message} {found.warning}"
     assert len(sent) <= 3 * SMALL.concurrency, "the field is not asked for over and over"
+    capped = "at most 5 tokens a position" in found.warning
+    assert capped is ("at most" in message), "a field that is not taken is not one that is capped"
 
 
 def test_another_tokenizer_is_a_finding_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
