@@ -68,8 +68,8 @@ def judge_release(
         if outcome is not None:
             report = masked(replace(report, rollback=outcome), plan, environ)
             write_report(report, options.report_dir)
+        observer.run_finished(report)  # inside: an interruption may come while the last check run is told
     except BaseException as error:
         observer.run_aborted(str(error))
         raise
-    observer.run_finished(report)
     return report, path
