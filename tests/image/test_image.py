@@ -88,6 +88,7 @@ def test_a_whole_run(
 ) -> None:
     runner = ContainerRunner(tmp_path, github.url, container)
     with release(runner.workspace, *filter(None, [fault])):
+        before = set(runner.workspace.rglob("*"))
         step = runner.step(gates="1,3")
     assert step.code == code, step.log
     assert step.outputs["verdict"] == verdict
@@ -96,7 +97,9 @@ def test_a_whole_run(
     assert "vllm-gate" in step.summary
     report = runner.workspace / step.outputs["report-path"]
     assert json.loads(report.read_text())["verdict"] == verdict
-    assert {path.stat().st_uid for path in (report, report.parent)} == {OWNER}
+    left = set(runner.workspace.rglob("*")) - before
+    assert report in left
+    assert {path.stat().st_uid for path in left} == {OWNER}
 
 
 def test_how_long_it_takes_to_the_first_check_run(tmp_path: Path, container: str, github: GitHubStandIn) -> None:
