@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,3 +61,11 @@ def test_an_error_in_no_shape_of_github_s_is_refused(status: int, error: dict[st
 @pytest.mark.parametrize("errors", [[], [{"code": "invalid", "field": "annotations"}], ["a text"]])
 def test_both_shapes_of_a_refusal_are_github_s(errors: list[Any]) -> None:
     assert judge([replace(sent(CHECK_RUN), answer=json.dumps({**REFUSAL, "errors": errors}).encode())]) == 1
+
+
+def test_no_test_starts_a_stand_in_that_nobody_judges() -> None:
+    """Prism judges its own; the stand-in's own test sends nothing over the wire."""
+    tests = Path(__file__).parents[1]
+    starting = {path for path in tests.rglob("test_*.py") if "GitHubStandIn(" in path.read_text()}
+    starting -= {tests / "prism" / "test_prism.py", tests / "simulator" / "test_github.py", Path(__file__)}
+    assert [path for path in starting if "judge(stand_in.exchanges" not in path.read_text()] == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -94,8 +95,7 @@ class GitHubStandIn:
 
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"github": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), handler)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         return self
 
@@ -253,6 +253,15 @@ _ROUTES: tuple[
     ("GET", rf"{_REPO}/pulls/(?P<number>\d+)", GitHubStandIn._pull),
     ("GET", _REPO, GitHubStandIn._repository),
 )
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is no event."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
