@@ -48,7 +48,7 @@ def test_a_healthy_release_passes_with_exit_0_and_a_valid_report(tmp_path: Path)
         ("dies_at_start", "torchcodec_import"),
         ("wrong_model", "wrong_model"),
         ("tokenizer_mismatch", "tokenizer_mismatch"),
-        ("only_under_load", "only_under_load"),
+        ("only_under_load:2", "only_under_load"),
         ("only_streaming", "only_streaming"),
         ("http_500", "http_error"),
         ("hang", "hang"),

@@ -102,7 +102,7 @@ def test_the_healthy_server_loads_and_passes_twenty_of_twenty() -> None:
         ("wrong_script", "wrong_script"),
         ("truncated", "truncated"),
         ("tokenizer_mismatch", "tokenizer_mismatch"),
-        ("only_under_load", "only_under_load"),
+        ("only_under_load:2", "only_under_load"),
         ("only_streaming", "only_streaming"),
         ("http_500", "http_error"),
     ],

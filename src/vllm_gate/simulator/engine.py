@@ -23,7 +23,7 @@ from vllm_gate.simulator.tokenizer import tokenizer
 
 _SENTINEL = -9999.0
 _CHUNK = 2048
-_GATHER_S = 0.05
+_GATHER_S = 0.2
 """How long a request waits for company where only a full batch shows the fault."""
 
 
