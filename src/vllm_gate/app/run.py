@@ -79,7 +79,7 @@ def judge(
         gates=results,
         services=describe(services),
         thresholds=_thresholds(plan),
-        notes=(*_likely_causes(plan, results), *_adapted(services.values()), f"seed {seed}"),
+        notes=(*_likely_causes(plan, results), *_adapted(services.values()), *_not_there(plan, gates), f"seed {seed}"),
     )
 
 
@@ -119,6 +119,13 @@ def _likely_causes(plan: Plan, results: Sequence[GateResult]) -> list[str]:
     symptoms = [finding.symptom for finding in failed if finding.symptom]
     causes = rank_causes(symptoms, plan.matrix, record, plan.services["under_test"].model)
     return [f"likely cause: {cause.title} ({cause.reference}): {cause.remedy}" for cause in causes[:3]]
+
+
+def _not_there(plan: Plan, gates: Sequence[Gate]) -> list[str]:
+    """What the settings ask for and this version does not have: silence would look like a pass."""
+    canary = "gate_5_shadow_canary"
+    missing = plan.gates.shadow_canary.enabled and canary not in {gate.key for gate in gates}
+    return [f"{canary} is switched on, but this version has no such gate: it was not asked"] if missing else []
 
 
 def _adapted(services: Iterable[Service]) -> list[str]:
