@@ -13,6 +13,7 @@ from vllm_gate.core.finding import Evidence, Finding
 from vllm_gate.core.printable import printable
 from vllm_gate.core.report import GateResult, Report
 from vllm_gate.core.verdict import Verdict
+from vllm_gate.report.headline import HEADLINES
 
 _MARKS = {
     Verdict.PASS: ("✓", "green"),
@@ -20,12 +21,6 @@ _MARKS = {
     Verdict.ERROR: ("!", "bold magenta"),
     Verdict.INCONCLUSIVE: ("?", "bold yellow"),
     Verdict.SKIPPED: ("–", "dim"),
-}
-_HEADLINES = {
-    Verdict.PASS: "PASS: the release is alive and right",
-    Verdict.FAIL: "BLOCKED: this release must not reach users",
-    Verdict.ERROR: "NOT JUDGED: the release could not be asked",
-    Verdict.INCONCLUSIVE: "NOT JUDGED: there was not enough to tell",
 }
 _EVIDENCE_LINES = 6
 
@@ -46,7 +41,8 @@ def to_text(report: Report, *, width: int = 100, color: bool = False) -> str:
 def headline(report: Report) -> RenderableType:
     """One line with the verdict, and one with who was judged."""
     mark, style = _MARKS[report.verdict]
-    lines = [Text(f"{mark} {_HEADLINES[report.verdict]}", style=style)]
+    said, meaning = HEADLINES[report.verdict]
+    lines = [Text(f"{mark} {said.upper()}: {meaning}", style=style)]
     for service in report.services:
         version = f", vLLM {service.version}" if service.version else ""
         lines.append(Text(f"  {service.name}: {printable(service.model)} at {service.base_url}{version}", style="dim"))

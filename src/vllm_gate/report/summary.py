@@ -9,14 +9,8 @@ from vllm_gate.core.report import GateResult, Report
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.report.escape import markdown, table_cell, whole_blocks
 from vllm_gate.report.finding_markdown import MARKS, finding_block, gist
+from vllm_gate.report.headline import HEADLINES
 
-_HEADLINES = {
-    Verdict.PASS: "pass: the release is alive and right",
-    Verdict.FAIL: "blocked: this release must not reach users",
-    Verdict.ERROR: "not judged: the release could not be asked",
-    Verdict.INCONCLUSIVE: "not judged: there was not enough to tell",
-    Verdict.SKIPPED: "not judged: nothing was asked",
-}
 _CUT = "*Cut here: report.json holds the rest.*"
 
 
@@ -28,7 +22,8 @@ def to_markdown(report: Report, *, limit: int, notes: tuple[str, ...] = ()) -> s
 
 
 def _head(report: Report) -> str:
-    lines = [f"## {MARKS[report.verdict]} vllm-gate: {_HEADLINES[report.verdict]}", ""]
+    said, meaning = HEADLINES[report.verdict]
+    lines = [f"## {MARKS[report.verdict]} vllm-gate: {said}: {meaning}", ""]
     for service in report.services:
         version = f", vLLM {markdown(service.version)}" if service.version else ""
         lines.append(f"- {markdown(service.name)}: {markdown(service.model)}{version}")
