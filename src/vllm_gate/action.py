@@ -20,7 +20,7 @@ from vllm_gate.github.neutral import NeutralWriter
 
 PLAN_OPTIONS = ("settings", "config", "lock-file", "log", "service-url")
 """Inputs that every command with a configuration takes as options of the same name."""
-RUN_OPTIONS = (*PLAN_OPTIONS, "gates", "report-dir", "fail-on", "rollback")
+RUN_OPTIONS = (*PLAN_OPTIONS, "gates", "report-dir", "fail-on", "rollback", "traffic", "shard")
 _WITH_PLAN = ("validate", "capture", "doctor")
 
 

@@ -24,6 +24,8 @@ COMMANDS = {
     "compare": "compare two captures",
     "localize": "say under which switch a fault vanishes, from a report for each",
     "approve": "write the execution path seen in a log to vllm-gate.lock.json",
+    "shadow": "replay real traffic to a release and its baseline until enough is known; resumable, in shards",
+    "merge": "one verdict from the journals of a canary's shards",
     "simulate": "serve the embedded vLLM stand-in",
     "demo": "judge a healthy and a faulty stand-in, side by side",
     "doctor": "say what this machine or container can reach, and what to change",

@@ -21,9 +21,13 @@ def tables() -> dict[str, dict[str, Any]]:
     case = load_schema("golden.schema.json")["properties"]["cases"]["items"]
     return {
         **settings["gate_config"]["properties"],
+        "validators": settings["gate_config"]["properties"]["gate_5_shadow_canary"]["properties"]["validators"][
+            "items"
+        ],
         "rollback_conditions": {"properties": {"rollback_conditions": settings["rollback_conditions"]}},
         "[service.NAME]": config["$defs"]["service"],
         "[matrix]": config["properties"]["matrix"],
+        "[traffic]": config["properties"]["traffic"],
         "[rollback]": config["properties"]["rollback"],
         "Golden prompts": case,
         "expect": case["properties"]["expect"],
@@ -39,7 +43,8 @@ def kind(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if "items" in schema:
-        return f"list: {kind(schema['items'])}"
+        also = "string or " if "string" in schema["type"] else ""
+        return f"{also}list: {kind(schema['items'])}"
     wanted = schema["type"] if isinstance(schema["type"], str) else " or ".join(schema["type"])
     limits = [
         f"{words} {schema[name]}"

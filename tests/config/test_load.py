@@ -167,11 +167,13 @@ def test_unset_variables_dead_conditions_and_missing_services_are_warnings() -> 
     assert [warning.partition(": warning")[0] for warning in warnings] == [
         "config.toml:4:1",
         "settings.json:13:31",
+        "settings.json:28:5",
         "settings.json:36:5",
     ]
     assert "VLLM_LOCAL_KEY is not set" in warnings[0]
     assert "add [service.tp.1]" in warnings[1]
-    assert "can never match" in warnings[2]
+    assert "there is no traffic to replay" in warnings[2]
+    assert "can never match" in warnings[3]
 
 
 def test_a_size_with_a_service_of_its_own_or_the_declared_one_is_no_warning() -> None:

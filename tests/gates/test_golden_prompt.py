@@ -62,6 +62,9 @@ class Scripted(Service):
             self.asked.append(request)
         return self._answer(request)
 
+    def send(self, endpoint: str, body: Mapping[str, object]) -> Answer:
+        raise NotImplementedError
+
     def complete(
         self, prompt: str | Sequence[int], *, max_tokens: int, stream: bool = False, **extra: object
     ) -> Answer:

@@ -86,6 +86,9 @@ class Scripted(Service):
             raise self.answer
         return self.answer
 
+    def send(self, endpoint: str, body: Mapping[str, object]) -> Answer:
+        raise NotImplementedError
+
     def complete(
         self, prompt: str | Sequence[int], *, max_tokens: int, stream: bool = False, **extra: object
     ) -> Answer:

@@ -14,6 +14,7 @@ from vllm_gate.judge.sequential import (
     mcnemar,
     more_for_drop,
     more_for_rate,
+    more_often,
     rate_above,
     rate_below,
 )
@@ -31,6 +32,18 @@ def test_rate_below_is_a_weighted_mean_of_likelihood_ratios() -> None:
     rates = [1e-6, limit / 20, limit / 10, limit / 4, limit / 2]
     ratios = [(q / limit) ** events * ((1 - q) / (1 - limit)) ** (requests - events) for q in rates]
     assert math.exp(rate_below(events, requests, limit)) == pytest.approx(np.dot(ratios, [0.4, 0.2, 0.2, 0.1, 0.1]))
+
+
+def test_more_often_is_a_weighted_mean_of_likelihood_ratios_against_a_fair_coin() -> None:
+    ratios = [(2 * q) ** 5 * (2 - 2 * q) ** 2 for q in (0.6, 0.75, 0.9, 0.99)]
+    assert math.exp(more_often(5, 2)) == pytest.approx(np.dot(ratios, [0.1, 0.2, 0.3, 0.4]))
+    assert math.exp(more_often(0, 0)) == pytest.approx(1)
+
+
+def test_a_fair_coin_is_expected_to_give_evidence_of_1() -> None:
+    wins = np.arange(31)
+    expected = (np.exp(more_often(wins, 30 - wins)) * stats.binom.pmf(wins, 30, 0.5)).sum()
+    assert expected == pytest.approx(1)
 
 
 def test_drops_are_means_of_products_of_bets() -> None:

@@ -105,6 +105,24 @@ def test_a_completion_takes_a_text_or_token_ids_and_never_turns_one_into_the_oth
     ]
 
 
+def test_a_users_request_is_sent_as_it_was_written_with_the_model_set_anew() -> None:
+    body = {"model": "old", "messages": HELLO, "temperature": 0.3, "tools": [{"type": "function"}], "max_tokens": 9}
+    with asking(always(http(chat()))) as (service, server):
+        assert reply(service.send("/v1/chat/completions", body)).text == "OK"
+    assert server.requests[0].path == "/v1/chat/completions"
+    assert server.requests[0].json == {**body, "model": "m"}
+
+
+def test_a_users_stream_stays_one_and_its_refusal_is_a_value() -> None:
+    event = {"choices": [{"text": "OK", "finish_reason": "stop"}]}
+    with asking(always(sse(event))) as (service, server):
+        answer = reply(service.send("/v1/completions", {"prompt": "Hi", "stream": True}))
+    assert (answer.text, answer.streamed) == ("OK", True)
+    assert server.requests[0].json["stream_options"] == {"include_usage": True}
+    with asking(always(http({"error": {"message": "no"}}, status=400))) as (service, _):
+        assert refusal(service.send("/v1/completions", {"prompt": "Hi"})).status == 400
+
+
 def test_a_stream_asks_for_its_usage() -> None:
     with asking(always(sse({"choices": [{"delta": {"content": "OK"}, "finish_reason": "stop"}]}))) as (service, server):
         assert reply(service.chat(HELLO, max_tokens=1, stream=True)).text == "OK"

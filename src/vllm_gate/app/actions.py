@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vllm_gate.app.annotate import annotate_diagnostics, annotate_report
+from vllm_gate.app.canary import JOURNAL, means_for, with_traffic
 from vllm_gate.app.check_observer import CheckObserver
 from vllm_gate.app.live import progress_observer
 from vllm_gate.app.observers import Several
@@ -62,25 +63,31 @@ def judge_in_actions(
         _tell_what_is_weakened(arguments, plan, CommitFiles(api, run.base_sha), commands, environ)
     checks = _check_runs(api if inputs.checks else None, run, clock)
     mask = redactor(plan, environ)
-    report, path = judge_release(
-        plan,
-        GATES,
-        Options(
-            gates=arguments.gates,
-            report_dir=arguments.report_dir,
-            rollback=arguments.rollback,
-            seed=arguments.seed,
-            allowed_hosts=inputs.allowed_hosts,
-            proposed=run.proposes,
-        ),
-        observer=Several(
-            progress_observer(clock.now),
-            CheckObserver(checks, fail_on=arguments.fail_on, workspace=str(run.workspace), mask=mask),
-        ),
-        clock=clock,
-        environ=environ,
-        act=lambda judged: act_on(judged, plan.rollback, _outlet(api, run, clock)),
+    options = Options(
+        gates=arguments.gates,
+        report_dir=arguments.report_dir,
+        rollback=arguments.rollback,
+        seed=arguments.seed,
+        allowed_hosts=inputs.allowed_hosts,
+        proposed=run.proposes,
     )
+    # A pull request's own files must not be able to start programs on the runner.
+    trusted = not run.proposes or bool(inputs.config_ref)
+    journal = arguments.report_dir / JOURNAL
+    with means_for(plan, environ, journal=journal, shard=arguments.shard, commands=trusted) as means:
+        report, path = judge_release(
+            plan,
+            GATES,
+            options,
+            observer=Several(
+                progress_observer(clock.now),
+                CheckObserver(checks, fail_on=arguments.fail_on, workspace=str(run.workspace), mask=mask),
+            ),
+            clock=clock,
+            environ=environ,
+            act=lambda judged: act_on(judged, plan.rollback, _outlet(api, run, clock)),
+            means=means,
+        )
     with commands.group("vllm-gate: the whole report"):
         sys.stdout.write(to_text(report, width=120))
     _publish(report, path, checks, run, commands)
@@ -126,7 +133,7 @@ def _plan(
         raise
     rollback = plan.rollback
     return replace(
-        plan,
+        with_traffic(plan, arguments.traffic),
         rollback=replace(
             rollback,
             workflow=inputs.workflow or rollback.workflow,

@@ -11,6 +11,7 @@ from vllm_gate.app.plan import conditions
 from vllm_gate.app.run import Clock, judge, masked, write_report
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.report import Report, Rollback
+from vllm_gate.gates.canary.means import Means
 from vllm_gate.gates.interface import Gate
 from vllm_gate.rollback.decision import decide
 
@@ -38,6 +39,7 @@ def judge_release(
     clock: Clock,
     environ: Mapping[str, str],
     act: Callable[[Report], Rollback | None],
+    means: Means | None = None,
 ) -> tuple[Report, Path]:
     """The masked report and where it was written. `act` carries a decision out, and is asked only in mode `auto`.
 
@@ -52,6 +54,7 @@ def judge_release(
             clock=clock,
             allowed_hosts=options.allowed_hosts,
             seed=options.seed,
+            means=means,
         )
         decision = decide(
             report,

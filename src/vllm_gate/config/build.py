@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from vllm_gate.config.document import Source
@@ -18,6 +18,8 @@ from vllm_gate.config.plan import (
     RollbackSettings,
     ServiceConfig,
     ShadowCanarySettings,
+    TrafficSettings,
+    Validator,
 )
 from vllm_gate.core.finding import Location
 from vllm_gate.core.secret import Secret
@@ -42,11 +44,12 @@ def build_plan(
             numerical=_typed(NumericalSettings, gates.get("gate_2_numerical")),
             golden_prompt=_typed(GoldenPromptSettings, gates.get("gate_3_golden_prompt")),
             long_context=_typed(LongContextSettings, gates.get("gate_4_long_context")),
-            shadow_canary=_typed(ShadowCanarySettings, gates.get("gate_5_shadow_canary")),
+            shadow_canary=_shadow_canary(gates.get("gate_5_shadow_canary")),
         ),
         matrix={key: _whole(value) for key, value in config.get("matrix", {}).items()},
         conditions=tuple(settings.get("rollback_conditions", ())),
         rollback=_rollback(config.get("rollback", {}), environ),
+        traffic=_traffic(config.get("traffic", {})),
         golden_cases=cases,
         lock=lock.text if lock else "",
         lock_path=lock.path if lock else "vllm-gate.lock.json",
@@ -64,6 +67,22 @@ def _typed(kind: type[Settings], values: Mapping[str, Any] | None) -> Settings:
             value = _whole(values[field.name])
             converted[field.name] = float(value) if field.type == "float" else value
     return kind(**converted)
+
+
+def _shadow_canary(values: Mapping[str, Any] | None) -> ShadowCanarySettings:
+    if values is None:
+        return ShadowCanarySettings(enabled=False)
+    plain = {key: value for key, value in values.items() if key != "validators"}
+    validators = tuple(
+        Validator(**{**given, "command": tuple(given.get("command", ()))}) for given in values.get("validators", ())
+    )
+    return replace(_typed(ShadowCanarySettings, plain), validators=validators)
+
+
+def _traffic(values: Mapping[str, Any]) -> TrafficSettings:
+    log = values.get("log", ())
+    lists = {"log": (log,) if isinstance(log, str) else tuple(log), "redact": tuple(values.get("redact", ()))}
+    return TrafficSettings(**{**values, **lists})
 
 
 def _whole(value: Any) -> Any:

@@ -81,9 +81,9 @@ def _semantic(document: Document) -> Iterator[Diagnostic]:
 def _not_usable(kind: str, value: Any, tools: Sequence[Mapping[str, Any]]) -> str:
     """Why no answer could ever be held against this expectation; "" when one can."""
     if kind == "regex":
-        return _regex_problem(value)
+        return regex_problem(value)
     if kind == "json_schema":
-        return _json_schema_problem(value)
+        return json_schema_problem(value)
     if kind == "tool_call":
         names = [str(tool["function"].get("name")) for tool in tools if isinstance(tool.get("function"), dict)]
         if not names:
@@ -93,7 +93,8 @@ def _not_usable(kind: str, value: Any, tools: Sequence[Mapping[str, Any]]) -> st
     return ""
 
 
-def _regex_problem(pattern: str) -> str:
+def regex_problem(pattern: str) -> str:
+    """Why a pattern is no regular expression; "" when it is one."""
     try:
         re.compile(pattern)
     except (re.error, OverflowError) as error:
@@ -101,7 +102,8 @@ def _regex_problem(pattern: str) -> str:
     return ""
 
 
-def _json_schema_problem(schema: Mapping[str, Any]) -> str:
+def json_schema_problem(schema: Mapping[str, Any]) -> str:
+    """Why a schema can't be used; "" when it can."""
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from vllm_gate.config.golden import GoldenCase
 from vllm_gate.core.finding import Location
@@ -98,6 +99,23 @@ class LongContextSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Validator:
+    """A user's own test of an answer: exactly one of `regex`, `json_schema`, `tool_schema`, `command` is set."""
+
+    name: str
+    where: str = ""
+    """Regular expression of the last message; "" tests every answer."""
+    regex: str = ""
+    json_schema: Mapping[str, Any] | None = None
+    tool_schema: Mapping[str, Mapping[str, Any]] | None = None
+    command: tuple[str, ...] = ()
+    timeout_sec: float = 10.0
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowCanarySettings:
     """`gate_5_shadow_canary`. `task_success_drop_threshold` is in absolute points (0.03 = 3 points)."""
 
@@ -105,6 +123,13 @@ class ShadowCanarySettings:
     traffic_ratio: float = 0.05
     task_success_drop_threshold: float = 0.03
     degeneration_rate_threshold: float = 0.001
+    max_requests: int = 5000
+    max_duration_sec: float = 3600.0
+    max_total_tokens: int = 0
+    max_tokens: int = 1024
+    concurrency: int = 8
+    max_per_conversation: int = 1
+    validators: tuple[Validator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +141,19 @@ class Gates:
     golden_prompt: GoldenPromptSettings = GoldenPromptSettings()
     long_context: LongContextSettings = LongContextSettings()
     shadow_canary: ShadowCanarySettings = ShadowCanarySettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficSettings:
+    """`[traffic]` of config.toml: requests of real users, from files (`log`) or from a proxy's mirror (`listen`)."""
+
+    log: tuple[str, ...] = ()
+    listen: str = ""
+    answers: str = "live"
+    """`live`: the baseline is asked; `recorded`: the answers in the log stand for it."""
+    salt: str = ""
+    keep_text: bool = False
+    redact: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +186,7 @@ class Plan:
     matrix: Mapping[str, object] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
     rollback: RollbackSettings = RollbackSettings()
+    traffic: TrafficSettings = TrafficSettings()
     golden_cases: tuple[GoldenCase, ...] = ()
     lock: str = ""
     """Text of the approved execution path (`vllm-gate.lock.json`), read by the front door; empty without one."""

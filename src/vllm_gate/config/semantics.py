@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from vllm_gate.config.canary import canary_problems, traffic_problems
 from vllm_gate.config.diagnostic import Diagnostic, nearest
 from vllm_gate.config.document import Document
 from vllm_gate.config.plan import NumericalSettings
@@ -33,6 +34,7 @@ def settings_problems(settings: Document, known: frozenset[str]) -> Iterator[Dia
     if isinstance(first, int) and isinstance(most, int) and most < first:
         route = ("gate_config", "gate_2_numerical", "max_prompts" if "max_prompts" in numerical else "prompts")
         yield settings.problem(route, "max_prompts must be at least as large as prompts")
+    yield from canary_problems(settings, _mapping(gates, "gate_5_shadow_canary"))
 
 
 def _nearest_condition(condition: str, known: frozenset[str]) -> str:
@@ -55,10 +57,15 @@ def reference_problems(settings: Document, config: Document) -> Iterator[Diagnos
     gates, services = _mapping(settings.values, "gate_config"), _mapping(config.values, "service")
     if not services:
         return
-    for gate in ("gate_2_numerical", "gate_5_shadow_canary"):
+    recorded = _mapping(config.values, "traffic").get("answers") == "recorded"
+    for gate in ("gate_2_numerical", *(() if recorded else ("gate_5_shadow_canary",))):
         if gate in gates and _asked(_mapping(gates, gate)) and "baseline" not in services:
             message = "there is nothing to compare with; add [service.baseline] to the config file"
             yield settings.problem(("gate_config", gate), message, warning=True)
+    canary, traffic = _mapping(gates, "gate_5_shadow_canary"), _mapping(config.values, "traffic")
+    if canary and _asked(canary) and not (traffic.get("log") or traffic.get("listen")):
+        message = "there is no traffic to replay; add [traffic] with log to the config file, or give --traffic"
+        yield settings.problem(("gate_config", "gate_5_shadow_canary"), message, warning=True)
     numerical = _mapping(gates, "gate_2_numerical")
     sizes = numerical.get("compare_tp_variants") if _asked(numerical) else None
     own = _mapping(config.values, "matrix").get("parallelism_tp")
@@ -76,6 +83,7 @@ def config_problems(config: Document, environ: Mapping[str, str]) -> Iterator[Di
         yield from _service_problems(config, ("service", name), services.get(name), environ)
     for size, service in _mapping(services, "tp").items():
         yield from _service_problems(config, ("service", "tp", size), service, environ)
+    yield from traffic_problems(config)
     rollback = _mapping(config.values, "rollback")
     if "notify_webhook" in rollback and "notify_webhook_env" in rollback:
         yield config.problem(("rollback", "notify_webhook_env"), "give the webhook's address once, not twice")

@@ -22,6 +22,7 @@ _LOOSER_WHEN_LARGER = {
     "perplexity_drift_tolerance",
     "task_success_drop_threshold",
     "degeneration_rate_threshold",
+    "max_per_conversation",
 }
 _LOOSER_WHEN_SMALLER = {
     "pass_rate_threshold",
@@ -31,7 +32,16 @@ _LOOSER_WHEN_SMALLER = {
     "positions",
     "repeats",
 }
-_NO_MATTER = {"timeout_sec", "max_prompts", "max_requests", "max_tokens", "temperature", "suite"}
+_NO_MATTER = {
+    "timeout_sec",
+    "max_prompts",
+    "max_requests",
+    "max_duration_sec",
+    "max_total_tokens",
+    "max_tokens",
+    "temperature",
+    "suite",
+}
 """Keys of which neither direction is weaker."""
 
 

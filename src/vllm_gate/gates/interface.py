@@ -11,6 +11,7 @@ import numpy as np
 
 from vllm_gate.config.plan import Plan
 from vllm_gate.core.finding import Finding
+from vllm_gate.gates.canary.means import Means
 from vllm_gate.server.interface import Service
 
 
@@ -53,6 +54,8 @@ class Context:
     """First bytes of a model's `config.json` and `*.safetensors` by name, where its folder can be read; else empty."""
     snapshots: Mapping[str, bytes] = field(default_factory=dict)
     """Captured traces by service name, as read from the files that `snapshot = …` names."""
+    means: Means = field(default_factory=Means)
+    """What the shadow canary needs from outside."""
     facts: dict[str, object] = field(default_factory=dict)
     """What a gate wants kept in the report besides findings. Emptied by the runner before each gate."""
 

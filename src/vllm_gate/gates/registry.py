@@ -8,5 +8,13 @@ from vllm_gate.gates.interface import Gate
 from vllm_gate.gates.long_context import LongContext
 from vllm_gate.gates.model_load import ModelLoad
 from vllm_gate.gates.numerical import Numerical
+from vllm_gate.gates.shadow_canary import ShadowCanary
 
-GATES: tuple[Gate, ...] = (ModelLoad(), ExecutionPathGate(), Numerical(), GoldenPrompt(), LongContext())
+GATES: tuple[Gate, ...] = (
+    ModelLoad(),
+    ExecutionPathGate(),
+    Numerical(),
+    GoldenPrompt(),
+    LongContext(),
+    ShadowCanary(),
+)

@@ -7,9 +7,7 @@ success drop, does the candidate degenerate where the baseline does not, does it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.judge.sequential import (
@@ -17,6 +15,7 @@ from vllm_gate.judge.sequential import (
     drop_below,
     more_for_drop,
     more_for_rate,
+    more_often,
     rate_above,
     rate_below,
 )
@@ -27,10 +26,11 @@ ALPHA_PASS = 0.05
 """Probability of ever passing one that breaks a limit, for each question."""
 TRANSPORT_LIMIT = 0.05
 """Share of requests that a candidate may leave unanswered where the baseline answers."""
-FEWEST_EVENTS = 3
-"""Before a rate fails: a single event can be the detector's own mistake."""
 EXCLUDED_LIMIT = 0.05
 """Share of requests that may be excluded, because the baseline had no answer, before nothing can be said."""
+SETTLING = 12
+"""Pairs still asked after a first question has failed, so that the others may show what they have seen too."""
+TASK_SUCCESS, DEGENERATION, TRANSPORT = "task_success", "degeneration", "transport"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +43,14 @@ class Counts:
     better: int = 0
     degenerate: int = 0
     """Pairs whose candidate degenerates and whose baseline does not."""
+    recovered: int = 0
+    """Pairs whose baseline degenerates and whose candidate does not."""
     unanswered: int = 0
-    """Pairs whose candidate gave no answer (5xx, time-out, empty)."""
+    """Pairs whose candidate gave no answer (5xx, time-out)."""
     excluded: int = 0
     """Requests that the baseline did not answer: nothing to compare with."""
+    excluded_answered: int = 0
+    """Those of the excluded that the candidate did answer."""
 
     @property
     def pairs(self) -> int:
@@ -54,7 +58,16 @@ class Counts:
         return self.worse + self.same + self.better
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
+        return Counts(
+            worse=self.worse + other.worse,
+            same=self.same + other.same,
+            better=self.better + other.better,
+            degenerate=self.degenerate + other.degenerate,
+            recovered=self.recovered + other.recovered,
+            unanswered=self.unanswered + other.unanswered,
+            excluded=self.excluded + other.excluded,
+            excluded_answered=self.excluded_answered + other.excluded_answered,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,33 +80,51 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One question's state. Evidence is ln E; `more` is about how many pairs are missing to a pass, None: no number."""
+    """One question's state. Evidence is ln E: `evidence_fail` against keeping the limit, `evidence_pass` for it."""
 
     question: str
-    verdict: Verdict
     observed: float
+    """NaN before the first pair."""
     limit: float
     evidence_fail: float
     evidence_pass: float
-    more: int | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Fail, pass, or not yet known."""
+        if self.evidence_fail >= math.log(1 / ALPHA_FAIL):
+            return Verdict.FAIL
+        return Verdict.PASS if self.evidence_pass >= math.log(1 / ALPHA_PASS) else Verdict.INCONCLUSIVE
 
 
 def judge(counts: Counts, limits: Limits) -> tuple[Answer, ...]:
-    """Every question's answer: fail, pass, or inconclusive with how much is missing."""
+    """Every question's answer.
+
+    A rate fails only when its events also come more often than their mirror image, in which the baseline is the one
+    at fault: a model that loops on one prompt in twenty does so on either side, and neither release is to blame.
+    """
     pairs = counts.pairs
     drop = (counts.worse, counts.same, counts.better)
-    return (
-        _answer(
-            "task_success",
-            observed=(counts.worse - counts.better) / pairs if pairs else math.nan,
-            limit=limits.success_drop,
-            evidence=(float(drop_above(*drop, limits.success_drop)), float(drop_below(*drop, limits.success_drop))),
-            enough=True,
-            more=lambda: more_for_drop(*drop, limits.success_drop, ALPHA_PASS),
-        ),
-        _rate("degeneration", counts.degenerate, pairs, limits.degeneration),
-        _rate("transport", counts.unanswered, pairs, TRANSPORT_LIMIT),
+    success = Answer(
+        question=TASK_SUCCESS,
+        observed=(counts.worse - counts.better) / pairs if pairs else math.nan,
+        limit=limits.success_drop,
+        evidence_fail=float(drop_above(*drop, limits.success_drop)),
+        evidence_pass=float(drop_below(*drop, limits.success_drop)),
     )
+    return (
+        success,
+        _rate(DEGENERATION, counts.degenerate, counts.recovered, pairs, limits.degeneration),
+        _rate(TRANSPORT, counts.unanswered, counts.excluded_answered, pairs, TRANSPORT_LIMIT),
+    )
+
+
+def more_needed(counts: Counts, answer: Answer) -> int | None:
+    """About how many more pairs a question needs to pass, if they keep coming as so far; None where none would do."""
+    if answer.question == TASK_SUCCESS:
+        return more_for_drop(counts.worse, counts.same, counts.better, answer.limit, ALPHA_PASS)
+    events = counts.degenerate if answer.question == DEGENERATION else counts.unanswered
+    return more_for_rate(events, counts.pairs, answer.limit, ALPHA_PASS)
 
 
 def too_many_excluded(counts: Counts) -> bool:
@@ -111,37 +142,11 @@ def overall(counts: Counts, answers: tuple[Answer, ...]) -> Verdict:
     return Verdict.PASS if passed else Verdict.INCONCLUSIVE
 
 
-def _rate(question: str, events: int, pairs: int, limit: float) -> Answer:
-    return _answer(
-        question,
-        observed=events / pairs if pairs else math.nan,
-        limit=limit,
-        evidence=(float(rate_above(events, pairs, limit)), float(rate_below(events, pairs, limit))),
-        enough=events >= FEWEST_EVENTS,
-        more=lambda: more_for_rate(events, pairs, limit, ALPHA_PASS),
-    )
-
-
-def _answer(
-    question: str,
-    *,
-    observed: float,
-    limit: float,
-    evidence: tuple[float, float],
-    enough: bool,
-    more: Callable[[], Any],
-) -> Answer:
-    against, favour = evidence
-    if against >= math.log(1 / ALPHA_FAIL) and enough:
-        verdict = Verdict.FAIL
-    else:
-        verdict = Verdict.PASS if favour >= math.log(1 / ALPHA_PASS) else Verdict.INCONCLUSIVE
+def _rate(question: str, events: int, mirrored: int, pairs: int, limit: float) -> Answer:
     return Answer(
         question=question,
-        verdict=verdict,
-        observed=observed,
+        observed=events / pairs if pairs else math.nan,
         limit=limit,
-        evidence_fail=against,
-        evidence_pass=favour,
-        more=more() if verdict is Verdict.INCONCLUSIVE else 0,
+        evidence_fail=min(float(rate_above(events, pairs, limit)), float(more_often(events, mirrored))),
+        evidence_pass=float(rate_below(events, pairs, limit)),
     )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 LONGEST_PERIOD = 256
 _LONGEST_WORD = 64  # a longer "word" is read letter by letter, or "hahaha…" without spaces would be one token
+_ALONE = 8  # times that one character makes up a whole answer: 16 "!" are the argmax of NaN logits
 _LIMIT = 200_000  # characters read; a loop shows long before
 
 _SPACELESS = (
@@ -126,7 +127,8 @@ def _degenerations(text: str, finish_reason: str, stop_reason: str, text_expecte
     if (share := undecodable_share(text)) > 0.01:
         yield Degeneration("undecodable", f"{share:.0%} of the characters are replacement or control characters")
     letter, times = Counter(text).most_common(1)[0]
-    if len(text) >= 200 and times > 0.6 * len(text) and not letter.isspace():
+    alone = len(text.strip()) >= _ALONE and set(text.strip()) == {letter}
+    if alone or (len(text) >= 200 and times > 0.6 * len(text) and not letter.isspace()):
         yield Degeneration("one_character", f"{times} of {len(text)} characters are {letter!r}")
     words = _words(text)
     if loop := _loop(words):

@@ -154,6 +154,11 @@ def diagnose_status(status: int, message: str, *, nonfinite: bool = False) -> Di
     return Diagnosis("no_access" if status in (401, 403) else "refused_request", said)
 
 
+def declines(text: str) -> bool:
+    """Whether a text begins by refusing the task."""
+    return bool(_REFUSALS.search(text[:_COMPARED]))
+
+
 def diagnose_hang(message: str) -> Diagnosis:
     """A request that the server took and never finished, although it says that it is healthy."""
     return Diagnosis("hang", f"no answer although the server says it is healthy: {_quoted(message)}")
@@ -269,7 +274,7 @@ def _noise(observed: Observed, reference: str) -> Diagnosis | None:
 
 def _worded_otherwise(expected: str, observed: Observed) -> Diagnosis | None:
     text, wanted = observed.text.strip(), expected.strip()
-    if _REFUSALS.search(text[:_COMPARED]):
+    if declines(text):
         return Diagnosis("refusal", f"the model declines: {_quoted(text)}")
     if _is_unfinished(wanted, text, cut=observed.finish_reason == "length"):
         how = f"the answer ended before it was complete (finish reason {observed.finish_reason or 'none'!r})"

@@ -12,6 +12,8 @@ Every function takes integers or integer arrays of one shape, and returns natura
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +26,10 @@ BELOW = np.array([0.0, 1 / 20, 1 / 10, 1 / 4, 1 / 2])
 """Alternatives to a rate that is at least the limit."""
 BELOW_WEIGHTS = np.array([0.4, 0.2, 0.2, 0.1, 0.1])
 LEAST_RATE = 1e-6
+_LARGEST_POWER = 34
+ONE_SIDED = np.array([0.6, 0.75, 0.9, 0.99])
+"""Alternatives to a fair coin, for events that come on one side more often than on the other."""
+ONE_SIDED_WEIGHTS = np.array([0.1, 0.2, 0.3, 0.4])
 BETS = np.geomspace(0.02, 0.95, 12)
 """Shares of the largest bet that can't ruin."""
 
@@ -37,6 +43,12 @@ def rate_above(events: ArrayLike, requests: ArrayLike, limit: float) -> Floats:
 def rate_below(events: ArrayLike, requests: ArrayLike, limit: float) -> Floats:
     """ln E against "the rate of events is at least `limit`"."""
     return _rate(events, requests, limit, np.maximum(min(LEAST_RATE, limit / 2), limit * BELOW), BELOW_WEIGHTS)
+
+
+def more_often(here: ArrayLike, there: ArrayLike) -> Floats:
+    """ln E against "events come `here` at most as often as `there`", given that each one came on one side alone."""
+    wins, losses = np.asarray(here, float)[..., None], np.asarray(there, float)[..., None]
+    return _mixed(wins * np.log(2 * ONE_SIDED) + losses * np.log(2 * (1 - ONE_SIDED)), ONE_SIDED_WEIGHTS)
 
 
 def drop_above(worse: ArrayLike, same: ArrayLike, better: ArrayLike, limit: float) -> Floats:
@@ -78,14 +90,9 @@ def mcnemar(worse: int, better: int) -> float:
 
 
 def more_for_rate(events: int, requests: int, limit: float, alpha: float) -> int | None:
-    """About how many more requests certify the rate below `limit`, if events keep coming as so far.
-
-    None where no number does. One event is imagined beside those seen where there was none: nobody knows a rate of 0.
-    """
-    rate = events / requests if events else 0.0
-    bets = np.maximum(min(LEAST_RATE, limit / 2), limit * BELOW)
-    growth = rate * np.log(bets / limit) + (1 - rate) * (np.log1p(-bets) - math.log1p(-limit))
-    return _more(float(rate_below(events, requests, limit)), float(growth.max()), alpha)
+    """About how many more requests certify the rate below `limit`, if events keep coming as so far; None: none do."""
+    rate = events / requests if requests else 0.0
+    return _more(lambda more: rate_below(events + rate * more, requests + more, limit), alpha)
 
 
 def more_for_drop(worse: int, same: int, better: int, limit: float, alpha: float) -> int | None:
@@ -93,17 +100,21 @@ def more_for_drop(worse: int, same: int, better: int, limit: float, alpha: float
     pairs = worse + same + better
     if not pairs:
         return None
-    bets = BETS / (1 - limit)
-    growth = sum(
-        count / pairs * np.log1p(bets * (outcome + limit)) for count, outcome in ((worse, -1), (same, 0), (better, 1))
-    )
-    return _more(float(drop_below(worse, same, better, limit)), float(np.max(growth)), alpha)
+
+    def evidence(more: float) -> Floats:
+        growth = 1 + more / pairs
+        return drop_below(worse * growth, same * growth, better * growth, limit)
+
+    return _more(evidence, alpha)
 
 
-def _more(log_e: float, growth: float, alpha: float) -> int | None:
-    if growth <= 0:
+def _more(evidence: Callable[[float], Floats], alpha: float) -> int | None:
+    """The smallest number at which the evidence is enough. It may fall before it rises, but then rises for good."""
+    bar = math.log(1 / alpha)
+    enough = next((1 << power for power in range(_LARGEST_POWER) if evidence(1 << power) >= bar), None)
+    if enough is None:
         return None
-    return max(0, math.ceil((math.log(1 / alpha) - log_e) / growth))
+    return enough // 2 + bisect_left(range(enough // 2, enough), bar, key=lambda more: float(evidence(more)))
 
 
 def _rate(events: ArrayLike, requests: ArrayLike, limit: float, rates: Floats, weights: Floats | None) -> Floats:

@@ -64,6 +64,14 @@ class AnthropicService(HttpService):
         """Always a Refusal: this API has no completions of texts or token ids."""
         return Refusal(status=404, message="the Anthropic messages API has no text completions")
 
+    def send(self, endpoint: str, body: Mapping[str, object]) -> Answer:
+        """See `Service`. A request that leaves the temperature open gets both APIs' default of 1."""
+        extra = {key: value for key, value in body.items() if key not in ("model", "messages", "max_tokens", "stream")}
+        messages, limit = sequence(body.get("messages")), count(body.get("max_tokens"))
+        if not endpoint.endswith("/chat/completions") or limit is None:
+            return self.complete("", max_tokens=1)
+        return self.chat(messages, max_tokens=limit, stream=bool(body.get("stream")), **{"temperature": 1, **extra})
+
     def models(self) -> tuple[ModelCard, ...]:
         """See `Service`."""
         url = f"{self._api}/models"

@@ -42,6 +42,13 @@ class Service(Protocol):
         """One completion of a text or of token ids."""
         ...
 
+    def send(self, endpoint: str, body: Mapping[str, object]) -> Answer:
+        """A user's request as it was written, to `/v1/chat/completions` or `/v1/completions`.
+
+        Only `model` is set anew, and a stream is asked for its usage: sampling stays what the user chose.
+        """
+        ...
+
     def models(self) -> tuple[ModelCard, ...]:
         """`/v1/models`; raises `UnusableAnswer` on an error status."""
         ...

@@ -70,6 +70,13 @@ class OpenAIService(HttpService):
         asked = prompt if isinstance(prompt, str) else list(prompt)
         return self._generate("completions", {"prompt": asked}, max_tokens, stream, extra)
 
+    def send(self, endpoint: str, body: Mapping[str, object]) -> Answer:
+        """See `Service`."""
+        own: dict[str, object] = {**body, "model": self.model}
+        if own.get("stream"):
+            own["stream_options"] = {"include_usage": True}
+        return self._at_root(endpoint.removeprefix("/v1/"), own)
+
     def _generate(
         self, path: str, what: Mapping[str, object], max_tokens: int, stream: bool, extra: Mapping[str, object]
     ) -> Answer:

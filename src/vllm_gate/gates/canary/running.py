@@ -1,0 +1,177 @@
+"""The canary itself: sample, ask both sides, judge after every pair, stop as soon as enough is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from vllm_gate.config.plan import ShadowCanarySettings
+from vllm_gate.errors import CouldNotJudge, FileProblem
+from vllm_gate.gates.canary.in_order import Pace, in_order
+from vllm_gate.gates.canary.means import Means, TrafficSource
+from vllm_gate.gates.canary.outcome import EXCLUDED, Outcome
+from vllm_gate.gates.canary.pairing import Pair
+from vllm_gate.gates.canary.tallies import Tallies
+from vllm_gate.judge.canary import Limits
+from vllm_gate.judge.canary_course import Course
+from vllm_gate.traffic.request import Skipped, TrafficRequest
+from vllm_gate.traffic.sampling import Sampled, Sampler
+
+_SILENT = 20
+"""Requests in a row that the baseline does not answer, after which it is taken for dead."""
+DECIDED = "enough is known"
+
+
+@dataclass(slots=True, kw_only=True)
+class Ran:
+    """How far a canary came, and why it ended. `problem` is what kept it from going on."""
+
+    course: Course
+    sampler: Sampler
+    tallies: Tallies = field(default_factory=Tallies)
+    ended: str = ""
+    exhausted: str = ""
+    """Why no more requests come, while the last ones may still be under way."""
+    problem: CouldNotJudge | FileProblem | None = None
+    resumed: int = 0
+    """Outcomes that an earlier run had found out."""
+    last: Outcome | None = None
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in the next outcome of the sample."""
+        self.last = outcome
+        self.course.add(outcome.counts())
+        self.tallies.add(outcome)
+
+
+def limits_of(settings: ShadowCanarySettings) -> Limits:
+    """What the candidate may do."""
+    return Limits(success_drop=settings.task_success_drop_threshold, degeneration=settings.degeneration_rate_threshold)
+
+
+def run_canary(
+    settings: ShadowCanarySettings,
+    means: Means,
+    traffic: TrafficSource,
+    ask: Callable[[Sampled], Pair],
+    *,
+    salt: str,
+    recorded: bool,
+    now: Callable[[], float],
+    progress: Callable[..., None],
+) -> Ran:
+    """Ask until enough is known, or until traffic or a budget ends. The result tells what kept it from going on."""
+    sampler = Sampler(
+        settings.traffic_ratio,
+        salt=salt,
+        per_conversation=settings.max_per_conversation,
+        shard=means.shard,
+        shards=means.shards,
+    )
+    ran = Ran(course=Course(limits_of(settings)), sampler=sampler)
+    try:
+        for outcome in means.journal.before():
+            ran.add(outcome)
+        ran.resumed = ran.course.counts.pairs + ran.course.counts.excluded
+        if ran.course.ended:
+            ran.ended = DECIDED
+        else:
+            requests = _with_answers(traffic) if recorded else traffic.requests()
+            _ask_on(settings, means, traffic, requests, ask, ran, now, progress)
+    except (CouldNotJudge, FileProblem) as problem:
+        ran.problem = problem
+    ran.course.mark()
+    return ran
+
+
+def _ask_on(
+    settings: ShadowCanarySettings,
+    means: Means,
+    traffic: TrafficSource,
+    requests: Iterator[TrafficRequest | None],
+    ask: Callable[[Sampled], Pair],
+    ran: Ran,
+    now: Callable[[], float],
+    progress: Callable[..., None],
+) -> None:
+    pace = Pace(settings.concurrency)
+    deadline = now() + settings.max_duration_sec
+    items = _items(settings, traffic, requests, ran, now, deadline)
+    silent = 0
+    with closing(in_order(items, ask, pace, settings.concurrency)) as pairs:
+        for pair in pairs:
+            (pace.struggled if pair.struggled else pace.went_well)()
+            means.journal.add(pair.outcome)
+            ran.add(pair.outcome)
+            silent = silent + 1 if pair.outcome.result == EXCLUDED else 0
+            progress(_told(ran), ran.course.counts.pairs, _total(settings, means), "pairs")
+            if ran.course.ended:
+                ran.ended = DECIDED
+            elif silent >= _SILENT:
+                ran.ended = f"the baseline left {silent} requests in a row unanswered"
+            elif now() > deadline:
+                ran.ended = f"max_duration_sec ({settings.max_duration_sec:g} s) is over"
+            elif settings.max_total_tokens and ran.tallies.tokens >= settings.max_total_tokens:
+                ran.ended = f"max_total_tokens ({settings.max_total_tokens:,}) are used up"
+            if ran.ended:
+                return
+    ran.ended = ran.exhausted or f"the traffic ({traffic.name}) is at its end"
+
+
+def _items(
+    settings: ShadowCanarySettings,
+    traffic: TrafficSource,
+    requests: Iterator[TrafficRequest | None],
+    ran: Ran,
+    now: Callable[[], float],
+    deadline: float,
+) -> Iterator[Sampled | None]:
+    """The sample from where an earlier run stopped. What ends it early is written to `ran.exhausted`."""
+    last = ran.last
+    first = last.number + 1 if last else 0
+    offset = first if not traffic.repeatable else 0
+    for request in requests:
+        if now() > deadline:
+            ran.exhausted = f"max_duration_sec ({settings.max_duration_sec:g} s) is over"
+            return
+        found = ran.sampler.take(request) if request else None
+        if ran.sampler.size + offset > settings.max_requests:
+            ran.exhausted = f"max_requests ({settings.max_requests:,}) are reached"
+            return
+        if found is None:
+            if request is None:
+                yield None
+            continue
+        sampled = Sampled(found.number + offset, found.request)
+        if last and sampled.number == last.number and sampled.key != last.key:
+            raise _other_traffic(traffic)
+        if sampled.number >= first:
+            yield sampled
+    if ran.sampler.size + offset < first:
+        raise _other_traffic(traffic)
+
+
+def _with_answers(traffic: TrafficSource) -> Iterator[TrafficRequest | None]:
+    """The requests whose answer was recorded; the others are counted."""
+    for request in traffic.requests():
+        if request is None or request.recorded is not None:
+            yield request
+        else:
+            traffic.tally.skip(Skipped("no recorded answer", request.line))
+
+
+def _other_traffic(traffic: TrafficSource) -> FileProblem:
+    return FileProblem(
+        f"{traffic.name} is not the traffic that the journal was begun with",
+        hint="go on with the same files in the same order, or begin a new journal",
+    )
+
+
+def _total(settings: ShadowCanarySettings, means: Means) -> int:
+    return -(-settings.max_requests // means.shards)
+
+
+def _told(ran: Ran) -> str:
+    counts = ran.course.counts
+    return f"shadow requests ({counts.worse} worse, {counts.better} better, {counts.degenerate} degenerate)"
