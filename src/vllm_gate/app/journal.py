@@ -28,18 +28,27 @@ class JournalFile:
             write_atomically(path, _line({"kind": KIND, **header}))
         try:
             self._file = path.open("r+b")
+        except OSError as problem:
+            raise FileProblem(f"{path}: the journal can't be written: {problem.strerror}") from problem
+        try:
+            self._end = self._taken_over(header)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _taken_over(self, header: Mapping[str, Any]) -> int:
+        """The end of what is whole in the journal, once it is ours."""
+        path = self._path
+        try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FileProblem(f"{path}: another run is writing this journal", hint="give --journal its own") from None
-        except OSError as problem:
-            raise FileProblem(f"{path}: the journal can't be written: {problem.strerror}") from problem
-        found = read_header(self._file, path)
-        if changed := differing(found, header):
+        if changed := differing(read_header(self._file, path), header):
             raise FileProblem(
                 f"{path}: this journal was begun with another {changed}",
                 hint="go on with the settings and services it was begun with, or begin a new journal",
             )
-        self._end = _drop_torn_line(self._file)
+        return _drop_torn_line(self._file)
 
     def before(self) -> Iterator[Outcome]:
         """See `Journal`."""
@@ -69,11 +78,10 @@ def read_header(file: IO[bytes], path: Path) -> dict[str, Any]:
     return {key: value for key, value in header.items() if key != "kind"}
 
 
-def differing(found: Mapping[str, Any], wanted: Mapping[str, Any], free: tuple[str, ...] = ()) -> str:
+def differing(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """What two headers do not agree on, in words; "" when they do."""
     plain: Mapping[str, Any] = json.loads(json.dumps(wanted))
-    keys = [key for key in (*plain, *found) if key not in free]
-    return ", ".join(dict.fromkeys(key for key in keys if found.get(key) != plain.get(key)))
+    return ", ".join(dict.fromkeys(key for key in (*plain, *found) if found.get(key) != plain.get(key)))
 
 
 def outcomes(file: IO[bytes], path: Path, end: int | None = None) -> Iterator[Outcome]:

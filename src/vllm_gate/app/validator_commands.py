@@ -92,7 +92,7 @@ class _Running:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
     def _broken(self, how: str) -> CouldNotJudge:
         return CouldNotJudge(
