@@ -45,9 +45,23 @@ def test_a_run_is_described_by_period_start_and_cover() -> None:
         pytest.param("ha" * 60, id="letters without a space"),
     ],
 )
-def test_a_loop_is_found_wherever_it_stands(loop: str) -> None:
+def test_a_loop_is_found_at_the_end_and_a_longer_one_wherever_it_stands(loop: str) -> None:
     assert kinds(PROSE + loop) == ["loop"]
-    assert kinds(loop + "\n" + PROSE) == ["loop"]
+    assert kinds(loop * 3 + "\n" + PROSE) == ["loop"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "times", "looped"),
+    [
+        pytest.param("a b c d e f g h i j ", 10, True, id="a hundred words"),
+        pytest.param("a b c d e f g h i j ", 9, False, id="ninety words"),
+        pytest.param("a b c d e f g h i j k l m n o p ", 8, True, id="eight times"),
+        pytest.param("a b c d e f g h i j k l m n o p ", 7, False, id="seven times"),
+    ],
+)
+def test_a_few_lines_of_one_kind_inside_a_text_are_no_loop(unit: str, times: int, looped: bool) -> None:
+    assert (kinds(unit * times + PROSE) == ["loop"]) is looped
+    assert kinds(PROSE + unit * times) == ["loop"]
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vllm_gate.judge.periodic_text import may_count, may_loop, without_blanks
 
 LONGEST_PERIOD = 256
 _LONGEST_WORD = 64  # a longer "word" is read letter by letter, or "hahaha…" without spaces would be one token
@@ -25,6 +27,8 @@ _SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # kana, Han
 )
+_ODD = re.compile("[\ufffd\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # replacement and control characters
+_DIGITS = re.compile(r"\d+")
 _TOKEN = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+|\n|[^\w\s]")
 
 
@@ -65,12 +69,8 @@ def periodic_runs(
         return ()
     repeats = np.concatenate(([False], ids[period:] == ids[:-period], [False]))
     edges = np.flatnonzero(repeats[1:] != repeats[:-1])
-    starts, lengths = edges[::2], edges[1::2] - edges[::2]
-    return tuple(
-        PeriodicRun(period, int(start), int(length) + period)
-        for start, length in zip(starts, lengths, strict=True)
-        if length + period >= least_covered
-    )
+    starts, covered = edges[::2], edges[1::2] - edges[::2] + period
+    return tuple(PeriodicRun(period, int(starts[i]), int(covered[i])) for i in np.flatnonzero(covered >= least_covered))
 
 
 def degenerations(
@@ -80,7 +80,8 @@ def degenerations(
 
     `text_expected` is False where an empty text is healthy (a tool call stands in its place).
     """
-    return tuple(_degenerations(text[:_LIMIT], finish_reason, stop_reason, text_expected))
+    whole = _without_cut_word(text[:_LIMIT]) if finish_reason == "length" else text[:_LIMIT]
+    return tuple(_degenerations(whole, finish_reason, stop_reason, text_expected))
 
 
 def scripts(text: str) -> Counter[str]:
@@ -109,12 +110,7 @@ def foreign_script(text: str, *references: str) -> tuple[str, float] | None:
 
 def undecodable_share(text: str) -> float:
     """The share of characters that are replacement or control characters (tabs and line ends are neither)."""
-    odd = sum(
-        times
-        for letter, times in Counter(text).items()
-        if letter == "\ufffd" or (unicodedata.category(letter) == "Cc" and letter not in "\t\n\r")
-    )
-    return odd / max(len(text), 1)
+    return len(_ODD.findall(text)) / max(len(text), 1)
 
 
 def _degenerations(text: str, finish_reason: str, stop_reason: str, text_expected: bool) -> Iterator[Degeneration]:
@@ -126,20 +122,53 @@ def _degenerations(text: str, finish_reason: str, stop_reason: str, text_expecte
         return
     if (share := undecodable_share(text)) > 0.01:
         yield Degeneration("undecodable", f"{share:.0%} of the characters are replacement or control characters")
-    letter, times = Counter(text).most_common(1)[0]
-    alone = len(text.strip()) >= _ALONE and set(text.strip()) == {letter}
-    if alone or (len(text) >= 200 and times > 0.6 * len(text) and not letter.isspace()):
-        yield Degeneration("one_character", f"{times} of {len(text)} characters are {letter!r}")
-    words = _words(text)
-    if loop := _loop(words):
+    if said := _one_character(text):
+        yield Degeneration("one_character", said)
+    dense = without_blanks(text)
+    if may_loop(dense) and (loop := _loop(words := _words(text))):
         yield _named("loop", loop, words, certain=True)
-    elif counter := _counter_loop(words):
+    elif may_count(dense) and (counter := _counter_loop(words := _words(text))):
         yield _named("counter_loop", counter, words, certain=finish_reason == "length")
+
+
+def _without_cut_word(text: str) -> str:
+    """The text without its last word, which max_tokens may have cut in its middle."""
+    head, _, last = text.rstrip().rpartition(" ")
+    return head if head and len(last) <= _LONGEST_WORD else text
+
+
+def _one_character(text: str) -> str:
+    """How one character makes up an answer, or most of a long one; "" where none does."""
+    whole = text.strip()
+    if len(whole) >= _ALONE and whole == whole[0] * len(whole):
+        return f"all {len(whole)} characters are {whole[0]!r}"
+    if len(text) >= 200:
+        letter, times = _most_frequent(text)
+        if times > 0.6 * len(text) and not letter.isspace():
+            return f"{times} of {len(text)} characters are {letter!r}"
+    return ""
+
+
+def _most_frequent(text: str) -> tuple[str, int]:
+    if not text.isascii():
+        return Counter(text).most_common(1)[0]
+    counts = np.bincount(np.frombuffer(text.encode(), np.uint8))
+    return chr(counts.argmax()), int(counts.max())
 
 
 def _words(text: str) -> list[str]:
     """Words, single characters of scripts without spaces, punctuation marks and line ends."""
-    return [token for found in _TOKEN.findall(text) for token in (found if len(found) > _LONGEST_WORD else (found,))]
+    found: list[str] = _TOKEN.findall(text)
+    if len(max(found, key=len, default="")) <= _LONGEST_WORD:
+        return found
+    return [token for word in found for token in (word if len(word) > _LONGEST_WORD else (word,))]
+
+
+def _possible_periods(ids: NDArray[np.int64], first: int, last: int, needed: Callable[[int], int]) -> Iterator[int]:
+    """The periods at which enough words equal the one a period earlier; `needed` says how many a run takes."""
+    for period in range(first, last + 1):
+        if np.count_nonzero(ids[period:] == ids[:-period]) >= needed(period):
+            yield period
 
 
 def _numbered(words: Sequence[str]) -> NDArray[np.int64]:
@@ -148,29 +177,43 @@ def _numbered(words: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _loop(words: Sequence[str]) -> PeriodicRun | None:
-    """The first run, shortest period first, that is long enough to be a loop.
+    """The first run, shortest period first, that is long enough to be a loop; inside a text more than at its end.
 
-    Units without a letter (rulers, zero vectors, table borders) are healthy unless they fill the end of the answer.
+    A model that loops seldom finds out, whereas a healthy text goes on after a few lines of one kind. Units without a
+    letter (rulers, zero vectors, table borders) are healthy unless they fill the end of the answer.
     """
     ids = _numbered(words)
-    lettered = np.array([any(map(str.isalpha, word)) for word in words])
-    for period in range(1, min(LONGEST_PERIOD, len(words) // 2) + 1):
-        least = 24 * period if period <= 2 else max(49, 4 * period)
-        for run in periodic_runs(ids, period, min(least, 100)):
+    lettered = _with_letter(words)
+    longest = min(LONGEST_PERIOD, len(words) // 2)
+    for period in _possible_periods(ids, 1, longest, lambda period: _least(period) - period):
+        least = _least(period)
+        for run in periodic_runs(ids, period, least):
+            ends = run.end == len(words)
             if lettered[run.start : run.start + period].any():
-                if run.covered >= least:
+                if ends or period <= 2 or run.covered >= max(100, 8 * period):
                     return run
-            elif run.end == len(words) and run.covered >= max(100, 4 * period):
+            elif ends and run.covered >= max(100, least):
                 return run
     return None
 
 
+def _with_letter(words: Sequence[str]) -> NDArray[np.bool_]:
+    lettered = {word: any(map(str.isalpha, word)) for word in set(words)}
+    return np.array([lettered[word] for word in words])
+
+
+def _least(period: int) -> int:
+    """Words that a loop of this period covers at least."""
+    return 24 * period if period <= 2 else max(49, 4 * period)
+
+
 def _counter_loop(words: Sequence[str]) -> PeriodicRun | None:
     """A loop that differs only in its numbers ("Step 41: …, Step 42: …") and fills the end of the answer."""
-    masked = [re.sub(r"\d+", "0", word) for word in words]
+    mask = {word: _DIGITS.sub("0", word) for word in set(words) if not word.isalpha()}
+    masked = [mask.get(word, word) for word in words]
     ids = _numbered(masked)
-    is_word = np.array([any(map(str.isalpha, word)) for word in words])
-    for period in range(8, min(LONGEST_PERIOD, len(words) // 8) + 1):
+    is_word = _with_letter(words)
+    for period in _possible_periods(ids, 8, min(LONGEST_PERIOD, len(words) // 8), lambda period: 7 * period):
         for run in periodic_runs(ids, period, 8 * period):
             unit = is_word[run.start : run.start + period]
             if run.end == len(words) and unit.sum() >= 8 and unit.mean() >= 0.6:
