@@ -57,7 +57,7 @@ def test_the_original_fault_is_stopped_within_15_requests(variant: Server, healt
     assert counts["worse"] + counts["same"] + counts["better"] <= 15
     (success,) = outcome.findings(GATE_5, "task_success")
     assert success["verdict"] == "fail"
-    assert any("!!!!!!!!" in evidence["text"] for evidence in success["evidence"])
+    assert any("empty_text" in evidence["title"] + evidence["text"] for evidence in success["evidence"])  # only "!"
     assert outcome.report["decision"]["matched"] == ["gate_5_task_success_dropped"]
 
 
