@@ -25,6 +25,7 @@ COMMANDS = {
     "localize": "say under which switch a fault vanishes, from a report for each",
     "approve": "write the execution path seen in a log to vllm-gate.lock.json",
     "shadow": "replay real traffic to a release and its baseline until enough is known; resumable, in shards",
+    "mirror": "judge a release by copies of users' requests that a proxy sends here",
     "merge": "one verdict from the journals of a canary's shards",
     "simulate": "serve the embedded vLLM stand-in",
     "demo": "judge a healthy and a faulty stand-in, side by side",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.gate import Outcome, command, run
-from tests.e2e.lab.serve import Server
+from tests.e2e.lab.serve import DTYPE, Server
 from tests.e2e.variants import serves
 
 PATH = "execution_path"
@@ -39,7 +39,7 @@ def test_the_log_says_what_runs(healthy: Server, tmp_path: Path) -> None:
             "runtime_version": "0.32.0",
             "device": "cpu",
             "parallelism_tp": "1",
-            "dtype_activation": "bf16",
+            "dtype_activation": {"bfloat16": "bf16", "float32": "fp32"}[DTYPE],
             "quantization": "None",
             "enforce_eager": "True",
             "architecture": "LlamaForCausalLM",

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from tests.e2e.gate import SETTINGS, Outcome, command, run, service
-from tests.e2e.lab.serve import Server
+from tests.e2e.lab.serve import DTYPE, Server
 from tests.e2e.variants import serves
 
 GATE_2 = "gate_2_numerical"
+SMALLEST_TP_DRIFT = {"bfloat16": 0.005, "float32": 0.0}
+"""Sums in another order round otherwise: seen in BF16 at 0.009, and in FP32 next to nothing."""
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +47,7 @@ def test_healthy_tensor_parallelism_is_within_tolerance(variant: Server, healthy
 
     assert outcome.exit_code == 0
     (drift,) = outcome.findings(GATE_2, "tp_variants")
-    assert 0.005 < drift["measured"] < 0.02
+    assert SMALLEST_TP_DRIFT[DTYPE] < drift["measured"] < 0.02
     assert drift["interval"]["high"] <= 0.02
 
 

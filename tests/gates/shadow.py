@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,7 +68,7 @@ class Numbered:
     repeatable: bool = True
     tally: Tally = field(default_factory=Tally)
 
-    def requests(self) -> Iterator[TrafficRequest | None]:
+    def requests(self) -> Generator[TrafficRequest | None]:
         for number in range(self.count):
             body = {"messages": [{"role": "user", "content": f"private question {number}"}]}
             yield TrafficRequest(id=f"r-{number}", endpoint=CHAT, body=body, line=number + 1)

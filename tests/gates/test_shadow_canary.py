@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -193,7 +193,7 @@ def test_without_traffic_or_baseline_nothing_is_proven() -> None:
 
 def test_recorded_answers_stand_for_the_baseline() -> None:
     class Recorded(Numbered):
-        def requests(self) -> Iterator[TrafficRequest | None]:
+        def requests(self) -> Generator[TrafficRequest | None]:
             choice = {"message": {"content": FINE.text}, "finish_reason": "stop"}
             for request in super().requests():
                 assert request
@@ -212,7 +212,7 @@ def test_recorded_answers_stand_for_the_baseline() -> None:
 
 def test_a_request_is_sent_as_its_client_wrote_it_but_for_who_sent_it() -> None:
     class One(Numbered):
-        def requests(self) -> Iterator[TrafficRequest | None]:
+        def requests(self) -> Generator[TrafficRequest | None]:
             body = {
                 "model": "theirs",
                 "user": "ana",
@@ -320,7 +320,7 @@ def test_a_canary_that_goes_on_ends_as_one_that_was_never_stopped(kept: int) -> 
 
 def test_another_traffic_is_not_gone_on_with() -> None:
     class Others(Numbered):
-        def requests(self) -> Iterator[TrafficRequest | None]:
+        def requests(self) -> Generator[TrafficRequest | None]:
             for request in super().requests():
                 assert request
                 yield replace(request, id=f"x{request.id}")

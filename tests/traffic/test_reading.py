@@ -12,9 +12,14 @@ from vllm_gate.traffic.reading import LINE_LIMIT, read_traffic
 from vllm_gate.traffic.request import CHAT, COMPLETIONS, Tally, TrafficRequest
 
 HELLO = [{"role": "user", "content": "Hello"}]
-BATCH = {"custom_id": "r-1", "method": "POST", "url": CHAT, "body": {"model": "m", "messages": HELLO, "user": "u7"}}
+BATCH: dict[str, Any] = {
+    "custom_id": "r-1",
+    "method": "POST",
+    "url": CHAT,
+    "body": {"model": "m", "messages": HELLO, "user": "u7"},
+}
 ANSWER = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}
-LITELLM = {
+LITELLM: dict[str, Any] = {
     "id": "chatcmpl-1",
     "trace_id": "t-9",
     "call_type": "acompletion",
@@ -35,9 +40,19 @@ def read(*rows: Any) -> tuple[list[TrafficRequest], Tally]:
 
 def test_openai_batch() -> None:
     (request,), tally = read(BATCH)
-    assert (request.id, request.endpoint, request.session, request.line) == ("r-1", CHAT, "u7", 1)
+    assert (request.id, request.endpoint, request.line) == ("r-1", CHAT, 1)
     assert (request.body, request.recorded) == (BATCH["body"], None)
     assert (tally.requests, tally.bad) == (1, 0)
+
+
+def test_a_conversation_is_known_by_its_opening_and_not_by_its_user() -> None:
+    later = [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And now?"}]
+    others = [{"role": "user", "content": "What is nginx?"}]
+    batches = [{**BATCH, "body": {**BATCH["body"], "messages": messages}} for messages in (HELLO, later, others)]
+    first, second, third = (request.session for request in read(*batches)[0])
+    assert first == second != third, "all three are of one user"
+    untraced = {key: value for key, value in LITELLM.items() if key != "trace_id"}
+    assert [request.session for request in read({**untraced, "end_user": "u7"})[0]] == [first]
 
 
 def test_openai_batch_with_its_answer() -> None:

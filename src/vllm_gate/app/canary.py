@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from vllm_gate.app.journal import JournalFile
 from vllm_gate.app.run import secrets_of
 from vllm_gate.app.traffic import open_traffic
 from vllm_gate.app.validator_commands import ValidatorCommands
-from vllm_gate.config.plan import Plan
+from vllm_gate.config.plan import Plan, TrafficSettings
 from vllm_gate.errors import FileProblem, UsageError
-from vllm_gate.gates.canary.means import Means, no_command
+from vllm_gate.gates.canary.means import Means, TrafficSource, no_command
 from vllm_gate.gates.canary.running import limits_of
+from vllm_gate.traffic.mirror import MirrorListener
 from vllm_gate.traffic.reading import read_traffic
 from vllm_gate.traffic.request import Tally, TrafficRequest
 
@@ -34,13 +36,18 @@ def add_canary_arguments(parser: argparse.ArgumentParser) -> None:
         help="traffic log to replay (again for more), instead of config's",
     )
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="take the I-th of N shares of the sample")
+    add_resume_argument(parser)
+
+
+def add_resume_argument(parser: argparse.ArgumentParser) -> None:
+    """The option to go on."""
     parser.add_argument("--resume", action="store_true", help="go on with the journal of a canary that broke off")
 
 
-def with_traffic(plan: Plan, paths: list[Path]) -> Plan:
+def with_traffic(plan: Plan, paths: Sequence[Path] = (), *, listen: str = "") -> Plan:
     """The plan with the traffic that the command line names. Raises FileProblem for a log that is not there."""
-    if paths:
-        plan = replace(plan, traffic=replace(plan.traffic, log=tuple(map(str, paths)), listen=""))
+    if paths or listen:
+        plan = replace(plan, traffic=replace(plan.traffic, log=tuple(map(str, paths)), listen=listen))
     for path in plan.traffic.log:
         if not Path(path).is_file():
             raise FileProblem(f"{path}: there is no such traffic log", hint=f"paths are taken from {Path.cwd()}")
@@ -59,25 +66,31 @@ def means_for(
 ) -> Iterator[Means]:
     """Everything opened, and closed again. `commands` False: validators that are commands are not run.
 
-    Raises UsageError for a shard that does not exist, and FileProblem.
+    Raises UsageError for a shard that does not exist or an address that can't be listened on, and FileProblem.
     """
     part, parts = shard_from(shard)
-    if not plan.gates.shadow_canary.enabled or not plan.traffic.log:
+    if not plan.gates.shadow_canary.enabled or not (plan.traffic.log or plan.traffic.listen):
         yield Means()
         return
-    kept = JournalFile(journal, header_of(plan, part, parts), resume=resume)
-    validators = ValidatorCommands(environ, secrets_of(plan))
-    try:
+    with ExitStack() as opened:
+        traffic = _traffic(plan.traffic, opened)
+        kept = opened.enter_context(closing(JournalFile(journal, header_of(plan, part, parts), resume=resume)))
+        validators = opened.enter_context(closing(ValidatorCommands(environ, secrets_of(plan))))
         yield Means(
-            traffic=TrafficFiles(plan.traffic.log),
+            traffic=traffic,
             journal=kept,
             run_command=validators if commands else no_command,
             shard=part,
             shards=parts,
         )
-    finally:
-        validators.close()
-        kept.close()
+
+
+def _traffic(settings: TrafficSettings, opened: ExitStack) -> TrafficSource:
+    if not settings.listen:
+        return TrafficFiles(settings.log)
+    mirror = opened.enter_context(closing(MirrorListener(settings.listen)))
+    print(f"listening on {mirror.address} for copies of requests", file=sys.stderr, flush=True)
+    return mirror
 
 
 def shard_from(text: str) -> tuple[int, int]:
@@ -120,7 +133,7 @@ class TrafficFiles:
         self.name = paths[0] if len(paths) == 1 else f"{len(paths)} logs"
         self.tally = Tally()
 
-    def requests(self) -> Iterator[TrafficRequest | None]:
+    def requests(self) -> Generator[TrafficRequest | None]:
         """See `TrafficSource`."""
         for path in self._paths:
             with open_traffic(Path(path)) as lines:

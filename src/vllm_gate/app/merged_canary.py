@@ -22,7 +22,7 @@ from vllm_gate.gates.canary.running import DECIDED, Ran, limits_of
 from vllm_gate.gates.interface import Check, Context
 from vllm_gate.gates.shadow_canary import ShadowCanary, places
 from vllm_gate.judge.canary_course import Course
-from vllm_gate.traffic.request import Tally, TrafficRequest
+from vllm_gate.traffic.request import Tally
 from vllm_gate.traffic.sampling import Sampler
 
 
@@ -33,12 +33,7 @@ class MergedCanary(ShadowCanary):
         self._paths = paths
         self.name = f"{len(paths)} journals"
         self.tally = Tally()
-        self.repeatable = True
         self._missing = _missing_shards(plan, paths)
-
-    def requests(self) -> Iterator[TrafficRequest | None]:
-        """See `TrafficSource`: nothing is asked any more."""
-        return iter(())
 
     def checks(self, plan: Plan) -> Sequence[Check]:
         """See `Gate`."""
@@ -56,7 +51,7 @@ class MergedCanary(ShadowCanary):
                 break
         ran.course.mark()
         ran.ended = ran.ended or f"that is all the journals hold{self._missing}"
-        context.facts["canary"] = facts_of(ran)
+        context.facts["canary"] = facts_of(ran, self.tally)
         yield from findings_of(ran, self, settings.traffic_ratio, places(context.plan))
 
 

@@ -66,7 +66,7 @@ def _shadow(context: Context) -> Iterator[Finding]:
         now=context.now,
         progress=context.progress,
     )
-    context.facts["canary"] = facts_of(ran)
+    context.facts["canary"] = facts_of(ran, traffic.tally)
     yield from findings_of(ran, traffic, plan.gates.shadow_canary.traffic_ratio, places(plan))
 
 

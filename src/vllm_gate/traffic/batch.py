@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vllm_gate.traffic.conversation import conversation_of
 from vllm_gate.traffic.request import CHAT, COMPLETIONS, Skipped, TrafficRequest, chat_or_skipped
 
 
@@ -31,7 +32,7 @@ class Batch:
             endpoint=url,
             body=body,
             recorded=recorded if isinstance(recorded, Mapping) else None,
-            session=str(body.get("user") or ""),
+            session=conversation_of(body),
             line=line,
         )
         return [chat_or_skipped(request)]

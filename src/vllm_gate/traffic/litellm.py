@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vllm_gate.traffic.conversation import conversation_of
 from vllm_gate.traffic.request import CHAT, Skipped, TrafficRequest, chat_or_skipped
 
 _CALLS = ("acompletion", "completion")
@@ -43,7 +44,7 @@ class LiteLlm:
             endpoint=CHAT,
             body={**parameters, "messages": messages},
             recorded=answer if whole else None,
-            session=str(row.get("trace_id") or row.get("end_user") or ""),
+            session=str(row.get("trace_id") or "") or conversation_of({"messages": messages}),
             line=line,
         )
         return [chat_or_skipped(request)]

@@ -20,9 +20,11 @@ from tests.e2e.lab.install import Lab
 MODEL_NAME = "smollm2"
 READY_WITHIN_S = 420.0
 """TP=3 on two busy cores has taken three minutes."""
+DTYPE = "bfloat16" if "avx512_bf16" in Path("/proc/cpuinfo").read_text() else "float32"
+"""Of weights and activations. A CPU without instructions for BF16 reads a prompt five times as fast in FP32."""
 _OPTIONS = (
     *("--served-model-name", MODEL_NAME),
-    *("--max-model-len", "8192", "--max-num-seqs", "16", "--enforce-eager"),
+    *("--max-model-len", "8192", "--max-num-seqs", "16", "--enforce-eager", "--dtype", DTYPE),
     *("--enable-prompt-tokens-details", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
 )
 _ENVIRONMENT: Mapping[str, str] = {

@@ -8,7 +8,7 @@ from functools import partial
 
 from vllm_gate.core.finding import Evidence, EvidenceKind, Finding, Interval, Location
 from vllm_gate.core.verdict import Verdict
-from vllm_gate.gates.canary.means import TrafficSource
+from vllm_gate.gates.canary.means import Origin
 from vllm_gate.gates.canary.outcome import Outcome, Side
 from vllm_gate.gates.canary.running import DECIDED, Ran
 from vllm_gate.judge.canary import (
@@ -37,14 +37,14 @@ _REMEDIES = {
 }
 
 
-def findings_of(ran: Ran, traffic: TrafficSource, ratio: float, where: dict[str, Location | None]) -> Iterator[Finding]:
+def findings_of(ran: Ran, traffic: Origin, ratio: float, where: dict[str, Location | None]) -> Iterator[Finding]:
     """The findings, the traffic's first. `where` holds the place of each question's limit."""
     yield _of_traffic(ran, traffic)
     for answer in ran.course.answers:
         yield _of_question(ran, answer, ratio, where.get(answer.question))
 
 
-def _of_traffic(ran: Ran, traffic: TrafficSource) -> Finding:
+def _of_traffic(ran: Ran, traffic: Origin) -> Finding:
     counts, sampler = ran.course.counts, ran.sampler
     finding = partial(
         Finding,
@@ -232,13 +232,14 @@ def _first_bad(tally: Tally) -> str:
     return f"line {line}: {reason}"
 
 
-def facts_of(ran: Ran) -> dict[str, object]:
+def facts_of(ran: Ran, tally: Tally) -> dict[str, object]:
     """The canary's numbers for report.json, the whole curve included."""
     counts, tallies = ran.course.counts, ran.tallies
     sides = {"candidate": tallies.candidate, "baseline": tallies.baseline}
     return {
         "counts": {name: getattr(counts, name) for name in counts.__slots__},
         "sample": {"read": ran.sampler.seen, "size": ran.sampler.size, "repeated": ran.sampler.repeated},
+        "traffic": {"requests": tally.requests, "skipped": dict(sorted(tally.skipped.items()))},
         "ended": ran.ended,
         "resumed": ran.resumed,
         "mcnemar_p": mcnemar(counts.worse, counts.better),

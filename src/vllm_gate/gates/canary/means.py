@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,15 +13,20 @@ from vllm_gate.gates.canary.validators import RunCommand
 from vllm_gate.traffic.request import Tally, TrafficRequest
 
 
-class TrafficSource(Protocol):
-    """Requests of real users."""
+class Origin(Protocol):
+    """Where requests came from, and what became of those that were not replayed."""
 
     name: str
-    repeatable: bool
-    """Whether reading it again gives the same requests in the same order: a log does, a mirror does not."""
     tally: Tally
 
-    def requests(self) -> Iterator[TrafficRequest | None]:
+
+class TrafficSource(Origin, Protocol):
+    """Requests of real users."""
+
+    repeatable: bool
+    """Whether reading it again gives the same requests in the same order: a log does, a mirror does not."""
+
+    def requests(self) -> Generator[TrafficRequest | None]:
         """From the beginning. None: nothing at the moment. Raises FileProblem when the traffic can't be read."""
         ...
 

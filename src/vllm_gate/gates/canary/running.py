@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -77,8 +77,8 @@ def run_canary(
         if ran.course.ended:
             ran.ended = DECIDED
         else:
-            requests = _with_answers(traffic) if recorded else traffic.requests()
-            _ask_on(settings, means, traffic, requests, ask, ran, now, progress)
+            with closing(_with_answers(traffic) if recorded else traffic.requests()) as requests:
+                _ask_on(settings, means, traffic, requests, ask, ran, now, progress)
     except (CouldNotJudge, FileProblem) as problem:
         ran.problem = problem
     ran.course.mark()
@@ -152,7 +152,7 @@ def _items(
         raise _other_traffic(traffic)
 
 
-def _with_answers(traffic: TrafficSource) -> Iterator[TrafficRequest | None]:
+def _with_answers(traffic: TrafficSource) -> Generator[TrafficRequest | None]:
     """The requests whose answer was recorded; the others are counted."""
     for request in traffic.requests():
         if request is None or request.recorded is not None:
