@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint e2e act image prism bench mutants lock clean
+.PHONY: demo test lint e2e act image prism mirror bench mutants lock clean
 
 demo: $(READY)  ## a healthy server and a faulty one, judged side by side
 	$(BIN)/vllm-gate demo
@@ -27,6 +27,9 @@ image: $(READY)  ## builds the image without Docker and runs it as the runner wo
 
 prism: $(READY)  ## every request to GitHub and every answer of its stand-in, judged by Prism (needs npm)
 	tests/prism/run
+
+mirror: $(READY)  ## copies of requests from a real nginx
+	tests/mirror/run
 
 bench: $(READY)  ## the figures that README and docs claim
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
