@@ -84,4 +84,6 @@ def _capture(path: Path) -> str:
 
 
 def _judge(server: Server, folder: Path, *, baseline: str, **settings: Any) -> Outcome:
-    return run(server, folder, gates="2", settings={GATE_2: {"prompts": 20, **settings}}, config=baseline)
+    return run(
+        server, folder, gates="2", settings={GATE_2: {"prompts": 20, "concurrency": 8, **settings}}, config=baseline
+    )

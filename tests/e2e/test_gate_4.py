@@ -16,7 +16,7 @@ GATE_4 = "gate_4_long_context"
 
 
 def test_gate_4_sorts_what_a_real_server_answers(healthy: Server, tmp_path: Path) -> None:
-    settings = {GATE_4: {"enabled": True, "context_lengths": [1024, 2048, 16384], "max_requests": 8}}
+    settings = {GATE_4: {"enabled": True, "context_lengths": [1024, 2048, 16384], "max_requests": 4, "concurrency": 8}}
     outcome = run(healthy, tmp_path, gates="4", settings=settings)
 
     assert outcome.exit_code == 1
@@ -65,4 +65,4 @@ def _every_answer_is_kept(outcome: Outcome) -> None:
     answers = [*facts["json_answers"], *facts["json_plain_answers"], *facts["tool_calls"]["sorted"]]
     for answer in answers:
         print(answer, file=sys.stderr)
-    assert len(answers) >= 20
+    assert len(answers) >= 10

@@ -95,7 +95,7 @@ def _judge(candidate: Server, baseline: Server, folder: Path) -> Outcome:
         candidate,
         folder,
         gates="5",
-        settings={GATE_5: {"traffic_ratio": 1.0, "concurrency": 4}},
+        settings={GATE_5: {"traffic_ratio": 1.0, "concurrency": 8}},
         config=service("baseline", baseline) + f'\n[traffic]\nlog = "{traffic}"\n',
     )
 
