@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import importlib
-import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from vllm_gate.errors import FileProblem
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -22,33 +26,21 @@ def open_traffic(path: Path) -> Iterator[Iterator[bytes]]:
         with path.open("rb") as raw:
             start = raw.read(4)
             raw.seek(0)
-            with _unpacked(raw, start, path) as content:
+            with _unpacked(raw, start) as content:
                 yield _lines(content, path)
     except OSError as problem:
         raise FileProblem(f"{path}: the traffic log can't be read: {problem.strerror or problem}") from problem
 
 
-def _unpacked(raw: IO[bytes], start: bytes, path: Path) -> Any:
+def _unpacked(raw: IO[bytes], start: bytes) -> Any:
     if start.startswith(_GZIP):
         return gzip.GzipFile(fileobj=raw)
-    if not start.startswith(_ZSTD):
-        return raw
-    try:
-        zstandard = importlib.import_module("zstandard")
-    except ImportError:
-        raise FileProblem(
-            f"{path}: zstd needs the package zstandard", hint="install vllm-gate[zstd], or unpack the file first"
-        ) from None
-    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+    return zstd.ZstdFile(raw) if start.startswith(_ZSTD) else raw
 
 
 def _lines(content: IO[bytes], path: Path) -> Iterator[bytes]:
     """One by one. A file that was cut in the middle of its compression says so."""
     try:
         yield from content
-    except (EOFError, OSError, ValueError) as problem:
+    except (EOFError, OSError, ValueError, zstd.ZstdError) as problem:
         raise FileProblem(f"{path}: the traffic log is cut or damaged: {problem}") from problem
-    except Exception as problem:
-        if type(problem).__module__.startswith("zstandard"):
-            raise FileProblem(f"{path}: the traffic log is cut or damaged: {problem}") from problem
-        raise
