@@ -160,7 +160,7 @@ def test_killed_50_times_at_random_moments_it_ends_as_if_it_never_had_been(tmp_p
             else:
                 while process.poll() is None and size(killed / JOURNAL) == sizes[-1]:
                     time.sleep(0.01)
-                time.sleep(rng.uniform(0, 0.15))
+                time.sleep(rng.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
             process.wait()
             sizes.append(size(killed / JOURNAL))

@@ -1,4 +1,4 @@
-"""Why no HTTP answer came: the exceptions below requests, told in stable words."""
+"""Why no HTTP answer came: exceptions of urllib3 and below, told in stable words."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -22,8 +23,8 @@ from vllm_gate.errors import NoAnswer, UnusableAnswer
 from vllm_gate.server.failures import FORBIDDEN, HINTS, REFUSED, RESET, TIMEOUT, explain
 from vllm_gate.server.sse import event_data
 
-if TYPE_CHECKING:  # importing requests takes a quarter of a second, which `--version` must not wait for
-    import requests
+if TYPE_CHECKING:  # its import takes time that `--version` must not wait for
+    import urllib3
 
 CONNECT_TIMEOUT_S = 10.0
 BODY_LIMIT = 64 * 2**20
@@ -73,7 +74,7 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """`Transport` over requests: one pool of kept-alive connections, safe to use from several threads.
+    """`Transport` over urllib3: one pool of kept-alive connections, safe to use from several threads.
 
     `headers` carry the key. `timeout_s` bounds each silence and, looked at after every read, the whole answer, be it
     streamed or not: a server that trickles is stopped too, after at most twice that time.
@@ -101,7 +102,7 @@ class HttpTransport:
         self._allowed_hosts = allowed_hosts
         self._body_limit = body_limit
         self._sleep = sleep
-        self._session: requests.Session | None = None
+        self._pool: urllib3.PoolManager | None = None
         self._lock = threading.Lock()
         self.retries = 0
 
@@ -143,21 +144,26 @@ class HttpTransport:
                     return
             self._back_off(wait_s)
 
-    def _send(self, method: str, url: str, body: Mapping[str, object] | None, limit_s: float) -> requests.Response:
+    def _send(
+        self, method: str, url: str, body: Mapping[str, object] | None, limit_s: float
+    ) -> urllib3.BaseHTTPResponse:
+        import urllib3
+
         self._check_host(urlsplit(url).hostname or "")
         with self.translated(url, limit_s, answering=False):
             response = self._connected().request(
                 method,
                 url,
-                data=None if body is None else json.dumps(body).encode(),
+                body=None if body is None else json.dumps(body).encode(),
                 headers=self._headers | ({"Content-Type": "application/json"} if body is not None else {}),
-                timeout=(min(CONNECT_TIMEOUT_S, limit_s), limit_s),
-                stream=True,
-                allow_redirects=False,
+                timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, limit_s), read=limit_s),
+                preload_content=False,
+                redirect=False,
+                retries=False,
             )
-        if response.is_redirect:
+        if location := response.get_redirect_location():
             response.close()
-            target = response.headers["Location"].partition("?")[0]  # a query may hold what is nobody's business
+            target = location.partition("?")[0]  # a query may hold what is nobody's business
             raise UnusableAnswer(
                 self.masked(f"{self._service}: {url} redirects to {target}")
                 + "; vllm-gate follows no redirect, because the key would go along",
@@ -173,11 +179,11 @@ class HttpTransport:
                 hint=f"add {host} to allowed-hosts if it is yours, or correct base_url",
             )
 
-    def _connected(self) -> requests.Session:
+    def _connected(self) -> urllib3.PoolManager:
         with self._lock:
-            if self._session is None:
-                self._session = _new_session()
-            return self._session
+            if self._pool is None:
+                self._pool = _new_pool()
+            return self._pool
 
     def _back_off(self, seconds: float) -> None:
         with self._lock:
@@ -186,13 +192,12 @@ class HttpTransport:
 
     @contextmanager
     def translated(self, url: str, limit_s: float, *, answering: bool) -> Iterator[None]:
-        """What requests and urllib3 raise, as NoAnswer. Their words are not repeated: they may hold the key."""
-        import requests
+        """What urllib3 raises, as NoAnswer. Its words are not repeated: they may hold the key."""
         import urllib3
 
         try:
             yield
-        except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self.no_answer(url, *explain(error, limit_s=limit_s, answering=answering)) from None
 
     def no_answer(self, url: str, reason: str, sentence: str) -> NoAnswer:
@@ -211,7 +216,7 @@ class _Incoming:
 
     def __init__(
         self,
-        response: requests.Response,
+        response: urllib3.BaseHTTPResponse,
         transport: HttpTransport,
         *,
         started: float,
@@ -225,7 +230,7 @@ class _Incoming:
         self._limit_s = limit_s
         self._limit = limit
         self._url = url
-        self.status = response.status_code
+        self.status = response.status
         self.content_type = response.headers.get("Content-Type", "")
 
     def events(self) -> Iterator[tuple[float, bytes]]:
@@ -239,9 +244,9 @@ class _Incoming:
 
     def _chunks(self) -> Iterator[bytes]:
         """The body as it arrives. Each read returns what is there, so that the time and size are really looked at."""
-        raw, size = self._response.raw, 0
+        size = 0
         with self._transport.translated(self._url, self._limit_s, answering=True):
-            while chunk := raw.read1(1 << 16, decode_content=True):
+            while chunk := self._response.read1(1 << 16, decode_content=True):
                 size += len(chunk)
                 if size > self._limit:
                     raise UnusableAnswer(f"{self._url} answers with more than {self._limit / 2**20:g} MiB")
@@ -255,25 +260,25 @@ class _Incoming:
         return time.monotonic() - self._started
 
 
-def _asked_to_wait(response: requests.Response) -> float | None:
+def _asked_to_wait(response: urllib3.BaseHTTPResponse) -> float | None:
     """Seconds after which a busy server wants to be asked again; None when it names none, or too long a time."""
     wait = response.headers.get("Retry-After", "")
-    if response.status_code not in (429, 503) or not (wait.isascii() and wait.isdigit()):
+    if response.status not in (429, 503) or not (wait.isascii() and wait.isdigit()):
         return None
     return float(wait) if float(wait) <= _LONGEST_WAIT_S else None
 
 
-def _new_session() -> requests.Session:
+def _new_pool() -> urllib3.PoolManager:
+    """Without requests above it, which takes as long again as the request itself (bench/replay_client.py).
+
+    No proxy and no netrc of the runner's is read: they must not see or change what is judged.
+    """
     import os
 
-    import requests
-    from requests.adapters import HTTPAdapter
+    import certifi
+    import urllib3
 
-    session = requests.Session()
-    session.trust_env = False  # a proxy or a netrc of the runner's must not see or change what is judged
-    adapter = HTTPAdapter(pool_connections=4, pool_maxsize=64, max_retries=0)
-    session.mount("http://", adapter)
-    session.mount("https://", adapter)
-    # A private CA, named the way requests' users know; `trust_env` is off, so it is read here.
-    session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
-    return session
+    # A private CA, named the way requests' users know.
+    trusted = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or certifi.where()
+    place = "ca_cert_dir" if Path(trusted).is_dir() else "ca_certs"
+    return urllib3.PoolManager(4, maxsize=64, cert_reqs="CERT_REQUIRED", **{place: trusted})  # type: ignore[arg-type]
