@@ -15,6 +15,7 @@ from vllm_gate.gates.canary.means import Means
 from vllm_gate.gates.canary.outcome import Outcome
 from vllm_gate.gates.interface import Context
 from vllm_gate.gates.shadow_canary import ShadowCanary
+from vllm_gate.server.interface import Service
 from vllm_gate.server.reply import Answer, Reply
 from vllm_gate.traffic.request import CHAT, Tally, TrafficRequest
 
@@ -88,8 +89,8 @@ class Kept:
 
 
 def canary(
-    candidate: Scripted,
-    baseline: Scripted | None = None,
+    candidate: Scripted | Service,
+    baseline: Scripted | Service | None = None,
     *,
     settings: ShadowCanarySettings = DROP_ONLY,
     traffic: Any = None,
@@ -99,7 +100,7 @@ def canary(
     """The findings by check, and the facts."""
     services: dict[str, Any] = {"under_test": candidate}
     if baseline:
-        services["baseline"] = replace(baseline, name="baseline")
+        services["baseline"] = replace(baseline, name="baseline") if isinstance(baseline, Scripted) else baseline
     plan = Plan(
         services={"under_test": ServiceConfig(name="under_test")},
         gates=Gates(shadow_canary=settings),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
@@ -15,12 +16,13 @@ from rich.rule import Rule
 from rich.text import Text
 
 from vllm_gate.app import run as app
+from vllm_gate.app.canary import means_for
 from vllm_gate.app.live import progress_observer
 from vllm_gate.app.plan import conditions
 from vllm_gate.app.services import connect_all
 from vllm_gate.config.document import Source
 from vllm_gate.config.load import Sources, load
-from vllm_gate.config.plan import Plan, ServiceConfig
+from vllm_gate.config.plan import Plan, ServiceConfig, ShadowCanarySettings, TrafficSettings
 from vllm_gate.core.report import Report
 from vllm_gate.core.verdict import Verdict
 from vllm_gate.errors import ExitCode, UsageError
@@ -30,8 +32,19 @@ from vllm_gate.server.reply import Reply
 from vllm_gate.simulator.faults import FAULTS, parse_fault
 from vllm_gate.simulator.server import Simulator
 from vllm_gate.simulator.settings import SimulatorSettings
+from vllm_gate.simulator.traffic import bodies
+from vllm_gate.traffic.request import CHAT
 
 ORIGINAL_FAULT = "fp32_as_bf16"
+_CANARY = ShadowCanarySettings(
+    enabled=True,
+    traffic_ratio=1.0,
+    task_success_drop_threshold=0.1,
+    degeneration_rate_threshold=0.1,
+    concurrency=2,
+)
+"""Limits that a hundred requests can prove."""
+_TRAFFIC = 400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,10 +82,13 @@ def _act(console: Console, scratch: Path, title: str, fault: str, keep: Path | N
     release = SimulatorSettings(version=version, faults=(fault,) if fault else (), log_path=str(log))
     console.print(Rule(Text(title, style="bold"), style="dim"))
     with Simulator(release) as server, Simulator(replace(release, tp=1, faults=(), log_path="")) as baseline:
-        plan = _plan(server, baseline, log)
+        plan = _plan(server, baseline, log, _traffic(scratch))
         console.print(_health_check(plan))
         clock = app.Clock()
-        report = app.judge(plan, GATES, wanted="", observer=progress_observer(clock.now), clock=clock, seed=1)
+        with means_for(plan, {}, journal=log.with_suffix(".canary.jsonl")) as means:
+            report = app.judge(
+                plan, GATES, wanted="", observer=progress_observer(clock.now), clock=clock, seed=1, means=means
+            )
     sys.stdout.flush()
     console.file.write(to_text(report, width=console.width, color=console.is_terminal))
     if keep:
@@ -80,8 +96,16 @@ def _act(console: Console, scratch: Path, title: str, fault: str, keep: Path | N
     return report
 
 
-def _plan(server: Simulator, baseline: Simulator, log: Path) -> Plan:
-    """The example's settings, with the addresses of the stand-ins."""
+def _traffic(scratch: Path) -> Path:
+    """What users asked, as an OpenAI Batch file."""
+    path = scratch / "traffic.jsonl"
+    rows = ({"custom_id": f"r-{number}", "url": CHAT, "body": body} for number, body in enumerate(bodies(_TRAFFIC)))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def _plan(server: Simulator, baseline: Simulator, log: Path, traffic: Path) -> Plan:
+    """The example's settings, with the addresses of the stand-ins and a canary."""
     texts = {name: files("vllm_gate.config").joinpath(f"starter/{name}").read_text() for name in _FILES}
     sources = Sources(settings=Source(_FILES[0], texts[_FILES[0]]), config=Source(_FILES[1], texts[_FILES[1]]))
     plan = load(sources, {}, conditions())
@@ -95,8 +119,9 @@ def _plan(server: Simulator, baseline: Simulator, log: Path) -> Plan:
         plan.gates,
         model_load=replace(plan.gates.model_load, timeout_sec=8.0),
         numerical=replace(plan.gates.numerical, enabled=True, prompts=24, positions=16),
+        shadow_canary=_CANARY,
     )
-    return replace(plan, services=services, gates=gates)
+    return replace(plan, services=services, gates=gates, traffic=TrafficSettings(log=(str(traffic),)))
 
 
 _FILES = ("settings.json", "config.toml")

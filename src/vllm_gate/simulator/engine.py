@@ -79,6 +79,8 @@ class Engine:
         try:
             if "only_under_load" in self._faults:
                 time.sleep(_GATHER_S)
+            if "latency_only" in self._faults:
+                time.sleep(self._faults.value("latency_only"))
             yield
         finally:
             with self._lock:

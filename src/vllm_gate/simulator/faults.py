@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,12 @@ FAULTS: Mapping[str, FaultKind] = {
     "refusal": FaultKind("the model declines"),
     "wrong_script": FaultKind("the answer is in a script that nobody used"),
     "truncated": FaultKind("answers stop after N tokens", 1),
+    # a share of what is said, the same prompts each time
+    "loop_rate": FaultKind("this share of the answers repeat their first words until max_tokens", 0.05),
+    "success_drop": FaultKind("this share of the requests are declined", 0.1),
+    "language_mix": FaultKind("this share of the answers go over into another script", 0.05),
+    "baseline_flaky": FaultKind("this share of the requests are answered 503, also when they are repeated", 0.1),
+    "broken_after": FaultKind("every logit is NaN from the request after the Nth on", 100),
     # how it is served
     "slow_start": FaultKind("not ready for N seconds", 3),
     "dies_at_start": FaultKind("the process dies while importing, as without FFmpeg"),
@@ -53,6 +62,7 @@ FAULTS: Mapping[str, FaultKind] = {
     "only_streaming": FaultKind("streams lose every second piece of text"),
     "http_500": FaultKind("every generation is answered 500"),
     "hang": FaultKind("generations are accepted and never answered"),
+    "latency_only": FaultKind("every answer is right, and comes N seconds late", 0.1),
     # long context, structured output, tools, prefix cache
     "needle_lost_after": FaultKind("facts before the last N tokens are forgotten", 8000),
     "garbage_beyond": FaultKind("positions from N on attend to the wrong places: garbage is said there", 10_000),
@@ -104,3 +114,11 @@ class Faults:
     def value(self, name: str) -> float:
         """The fault's value. Raises KeyError when the server does not have it."""
         return self._values[name]
+
+    def strikes(self, name: str, prompt: Sequence[int]) -> bool:
+        """Whether a fault that hits a share of the requests hits this one, by its prompt's token ids alone."""
+        if name not in self:
+            return False
+        ids = np.asarray(prompt, dtype=np.int64).tobytes()
+        digest = hashlib.blake2b(name.encode() + ids, digest_size=8).digest()
+        return int.from_bytes(digest, "big") < self._values[name] * 2**64

@@ -35,10 +35,12 @@ def intend(request: GenerationRequest, faults: Faults, *, number: int, garbled: 
         return Intent(_garbage(request.max_tokens, number), ends=False)
     if not request.chat:
         return Intent((), ends=False)
+    if faults.strikes("success_drop", request.prompt):
+        return Intent(tuple(tokenizer().encode(REFUSAL)))
     calls = calls_for(request.body, faults)
     if calls:
         return Intent(tuple(tokenizer().encode("".join(call.as_text() for call in calls))), calls=calls)
-    return _bent(_said(request.body, request.prompt, faults), request.max_tokens, faults)
+    return _bent(_said(request.body, request.prompt, faults), request, faults)
 
 
 def _said(body: Mapping[str, Any], prompt: Sequence[int], faults: Faults) -> Intent:
@@ -55,9 +57,9 @@ def _said(body: Mapping[str, Any], prompt: Sequence[int], faults: Faults) -> Int
     return Intent(tuple(tokenizer().encode(answer_to(question, context))))
 
 
-def _bent(intent: Intent, room: int, faults: Faults) -> Intent:
-    encode = tokenizer().encode
-    if "loop" in faults:
+def _bent(intent: Intent, request: GenerationRequest, faults: Faults) -> Intent:
+    encode, room = tokenizer().encode, request.max_tokens
+    if "loop" in faults or faults.strikes("loop_rate", request.prompt):
         unit = encode(" the answer is")
         return Intent(tuple((unit * (room // len(unit) + 1))[:room]), ends=False)
     if "empty_text" in faults:
@@ -68,6 +70,8 @@ def _bent(intent: Intent, room: int, faults: Faults) -> Intent:
         return replace(intent, tokens=tuple(encode(REFUSAL)))
     if "wrong_script" in faults:
         return replace(intent, tokens=tuple(encode(OTHER_SCRIPT)))
+    if faults.strikes("language_mix", request.prompt):
+        return replace(intent, tokens=(*intent.tokens[: len(intent.tokens) // 2], *encode(OTHER_SCRIPT)))
     if "truncated" in faults:
         return replace(intent, tokens=intent.tokens[: max(len(intent.tokens) - 1, 1)][: int(faults.value("truncated"))])
     return intent

@@ -140,7 +140,8 @@ class LanguageModel:
 
     def _damaged(self, logits: Floats, request: int) -> Floats:
         rare = "nan_rare" in self._faults and request % max(int(self._faults.value("nan_rare")), 1) == 0
-        if rare or "nan_logits" in self._faults or "sentinel" in self._faults:
+        late = "broken_after" in self._faults and request > self._faults.value("broken_after")
+        if rare or late or "nan_logits" in self._faults or "sentinel" in self._faults:
             return np.full_like(logits, np.nan)
         if "uniform_noise" in self._faults:
             return np.zeros_like(logits)

@@ -117,6 +117,8 @@ class Simulator:
         if "hang" in self._faults:
             self._http.stopping.wait()
         prompt = self._chat_prompt(body) if chat else self._text_prompt(body)
+        if self._faults.strikes("baseline_flaky", prompt):
+            raise BadRequest(503, "The server is overloaded. Try again later.", kind="ServiceUnavailableError")
         body = {key: value for key, value in body.items() if key not in self._dropped()}
         request = generation_request(body, prompt, chat=chat, settings=self.settings)
         if request.stream:
