@@ -13,6 +13,8 @@ from tests.e2e.variants import serves
 GATE_2 = "gate_2_numerical"
 SMALLEST_TP_DRIFT = {"bfloat16": 0.005, "float32": 0.0}
 """Sums in another order round otherwise: seen in BF16 at 0.009, and in FP32 next to nothing."""
+SUBTLE_NOISE = {"bfloat16": "noise:0.01", "float32": "noise:0.015"}[DTYPE]
+"""Drifts a little above the tolerance. BF16 rounds, which adds to the noise; in FP32 1 % makes 0.017 and may pass."""
 
 
 @pytest.fixture(scope="session")
@@ -70,8 +72,8 @@ def test_noise_of_five_per_cent_fails(variant: Server, captured: Path, tmp_path:
     assert (drift["verdict"], drift["interval"]["low"] > 0.02) == ("fail", True)
 
 
-@serves(1, "noise:0.01")
-def test_noise_of_one_per_cent_is_never_a_pass(variant: Server, captured: Path, tmp_path: Path) -> None:
+@serves(1, SUBTLE_NOISE)
+def test_noise_a_little_above_the_tolerance_is_never_a_pass(variant: Server, captured: Path, tmp_path: Path) -> None:
     outcome = _judge(variant, tmp_path, baseline=_capture(captured))
 
     assert outcome.exit_code in (1, 3)
