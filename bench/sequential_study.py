@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from vllm_gate.judge.sequential import drop_above, drop_below, rate_above, rate_below
+from vllm_gate.judge.sequential import drop_above, drop_below, more_often, rate_above, rate_below
 
 SEED = 20_261_201
 LIMIT, RATE = 0.03, 0.001
@@ -77,21 +77,32 @@ def _row(names: list[str], found: list[tuple[str, int]]) -> str:
 
 
 def degeneration() -> None:
-    """A row for each rate."""
+    """A row for each rate of candidate and baseline; a pair in which both degenerate counts for neither."""
     rng = np.random.default_rng(SEED + 1)
     print(f"\nDegeneration, limit {RATE:.1%}:\n")
-    print("| true rate | runs | fail | pass | median requests | 95 % of runs within |\n|---|---|---|---|---|---|")
-    for rate, runs in ((0.0, 20), (RATE, 2000), (0.002, 300), (0.01, 300), (0.05, 300), (0.5, 200)):
+    columns = ("true rate", "the baseline's", "runs", "fail", "pass", "median requests", "95 % of runs within")
+    print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
+    for rate, other, runs in (
+        (0.0, 0.0, 20),
+        (RATE, 0.0, 2000),
+        (0.002, 0.0, 300),
+        (0.01, 0.0, 300),
+        (0.05, 0.0, 300),
+        (0.5, 0.0, 200),
+        (1.0, 0.0, 200),
+        (0.05, 0.05, 2000),
+    ):
         found = []
         for _ in range(runs):
-            length = 20_000 if rate < 0.1 else 500
-            events = np.cumsum(rng.random(length) < rate)
+            length = 20_000 if rate < 0.02 else 2_000
+            ours, theirs = rng.random(length) < rate, rng.random(length) < other
+            events, mirrored = np.cumsum(ours & ~theirs), np.cumsum(theirs & ~ours)
             n = np.arange(1, length + 1)
-            fail = first((rate_above(events, n, RATE) >= FAIL) & (events >= 3))
-            passed = first(rate_below(events, n, RATE) >= PASS)
+            evidence = np.minimum(rate_above(events, n, RATE), more_often(events, mirrored))
+            fail, passed = first(evidence >= FAIL), first(rate_below(events, n, RATE) >= PASS)
             ends = [(at, word) for at, word in ((fail, "fail"), (passed, "pass")) if at]
             found.append((min(ends)[1], min(ends)[0]) if ends else ("inconclusive", length))
-        print(_row([f"{rate:.1%}"], found))
+        print(_row([f"{rate:.1%}", f"{other:.1%}"], found))
 
 
 def others() -> None:
