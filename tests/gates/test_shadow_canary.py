@@ -47,6 +47,26 @@ def test_a_broken_candidate_is_stopped_within_15_with_examples_and_its_symptom()
     assert "!!!!!!!!" in examples[0]
 
 
+def test_the_evidence_is_told_from_the_last_pair_back_and_each_state_once() -> None:
+    findings, facts = canary(Scripted(broken), Scripted())
+    lines = findings["task_success"].evidence[0].text.splitlines()
+    pairs = facts["counts"]["worse"]
+    assert lines[0].startswith("McNemar, exact, two-sided: p = ")
+    assert [int(line.split()[0]) for line in lines[2:]][:3] == [pairs, pairs // 2, pairs // 4]
+    points = [point["pairs"] for point in facts["curve"]]
+    assert points == list(range(1, pairs + 1))
+
+
+def test_where_one_question_failed_the_others_ask_for_nothing() -> None:
+    findings, _ = canary(Scripted(broken), Scripted(), settings=replace(DROP_ONLY, degeneration_rate_threshold=0.9))
+    assert findings["task_success"].remedy
+    assert findings["degeneration"].verdict is Verdict.INCONCLUSIVE
+    assert (findings["degeneration"].remedy, "another question failed" in findings["degeneration"].message) == (
+        "",
+        True,
+    )
+
+
 def test_nothing_of_a_users_text_is_kept() -> None:
     journal = Kept()
     findings, facts = canary(Scripted(broken), Scripted(), means=Means(journal=journal))

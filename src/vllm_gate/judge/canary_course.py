@@ -60,7 +60,9 @@ class Course:
             self.mark()
 
     def mark(self) -> None:
-        """Put the present state onto the curve."""
+        """Put the present state onto the curve, once."""
         pairs = self.counts.pairs
+        if self.curve and self.curve[-1].counts == self.counts:
+            return
         self._next_point = pairs + 1 if pairs < _CLOSELY else math.ceil(pairs * _GROWTH)
         self.curve.append(Point(self.counts, self.answers))

@@ -25,7 +25,6 @@ from vllm_gate.judge.rates import rate
 from vllm_gate.judge.sequential import drop_interval, mcnemar
 from vllm_gate.traffic.request import Tally
 
-_CURVE_ROWS = 24
 _EXAMPLES_SHOWN = 3
 _REMEDIES = {
     TASK_SUCCESS: "Read the examples: they name how the candidate fails. Gates 2 to 4 tell whether its numbers, its "
@@ -108,12 +107,13 @@ def _of_question(ran: Ran, answer: Answer, ratio: float, where: Location | None)
             location=where,
             remedy=_REMEDIES[answer.question],
         )
+    more = "Give more traffic, or raise max_requests or traffic_ratio, and go on with --resume."
     return finding(
         message=f"{observed}; {_missing(ran, answer, ratio)}",
         symptom="too_few_requests",
         evidence=evidence[:1],
         location=where,
-        remedy="Give more traffic, or raise max_requests or traffic_ratio, and go on with --resume.",
+        remedy="" if ran.course.verdict is Verdict.FAIL else more,
     )
 
 
@@ -175,20 +175,22 @@ def _symptom(ran: Ran, answer: Answer) -> str:
 
 
 def _curve(ran: Ran, answer: Answer) -> Evidence:
-    """The e-process over requests, as a table: its bars are 1/α."""
-    bars = f"fails at {math.log(1 / ALPHA_FAIL):.2f}, passes at {math.log(1 / ALPHA_PASS):.2f}"
-    points = ran.course.curve
-    step = max(1, math.ceil(len(points) / _CURVE_ROWS))
-    chosen = [*points[:-1:step], *points[-1:]]
-    rows = [f"{'pairs':>9}  {'observed':>9}  {'ln E fail':>9}  {'ln E pass':>9}"]
-    for point in chosen:
+    """The e-process over requests, from now back to the first pair by halves; its bars are 1/α."""
+    counts = ran.course.counts
+    rows = []
+    if answer.question == TASK_SUCCESS:
+        rows.append(f"McNemar, exact, two-sided: p = {mcnemar(counts.worse, counts.better):.3g}")
+    rows.append(f"{'pairs':>9}  {'observed':>9}  {'ln E fail':>9}  {'ln E pass':>9}")
+    shown = math.inf
+    for point in reversed(ran.course.curve):
+        if point.counts.pairs > shown / 2:
+            continue
+        shown = point.counts.pairs
         state = next(state for state in point.answers if state.question == answer.question)
         evidence = f"{state.evidence_fail:>9.2f}  {state.evidence_pass:>9.2f}"
         rows.append(f"{point.counts.pairs:>9,}  {state.observed:>9.4f}  {evidence}")
-    if answer.question == TASK_SUCCESS:
-        counts = ran.course.counts
-        rows.append(f"McNemar, exact, two-sided: p = {mcnemar(counts.worse, counts.better):.3g}")
-    return Evidence(EvidenceKind.NOTE, f"evidence over requests ({bars})", "\n".join(rows))
+    bars = f"fails at {math.log(1 / ALPHA_FAIL):.2f}, passes at {math.log(1 / ALPHA_PASS):.2f}"
+    return Evidence(EvidenceKind.NOTE, f"evidence over requests, the latest first ({bars})", "\n".join(rows))
 
 
 def _examples(ran: Ran, answer: Answer) -> Iterator[Evidence]:
