@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from tests.action.runner import BASE, HEAD, MERGE, PULL_REQUEST, TOKEN, Runner, Step
+from tests.cli.canary import always, canary
 from tests.cli.console import SETTINGS, release, write_config
 from tests.github.stand_in import Start
 from tests.server.loopback import Loopback, Request, chat, http
@@ -90,6 +91,23 @@ def test_a_broken_release_on_main_is_blocked_told_and_rolled_back(
     assert report["rollback"]["webhook"] == "sent"
     assert "argmax of NaN logits" in step.summary
     assert json.loads(step.outputs["report-json"])["verdict"] == "fail"
+
+
+def test_a_canary_by_inputs_and_its_shards_merged(tmp_path: Path, github: Start) -> None:
+    runner = Runner(tmp_path, github().url)
+    with canary(runner.workspace, always, count=300):
+        (runner.workspace / "traffic.jsonl").rename(runner.workspace / "other.jsonl")
+        steps = [
+            runner.step(gates="5", traffic="other.jsonl", shard=f"{shard}/2", report_dir=f"shard-{shard}")
+            for shard in (1, 2)
+        ]
+        missing = runner.step(gates="5", traffic="none.jsonl")
+        merged = runner.step(command="merge shard-1/canary.jsonl shard-2/canary.jsonl")
+    assert [step.code for step in (*steps, merged)] == [1, 1, 1]
+    assert [step.outputs["failed-gates"] for step in steps] == ["gate_5_shadow_canary"] * 2
+    assert missing.code == 2
+    assert "none.jsonl: there is no such traffic log" in missing.log
+    assert "private" not in "".join(step.log + step.summary for step in (*steps, missing, merged))
 
 
 def test_the_same_attempt_rolls_back_once(tmp_path: Path, github: Start) -> None:

@@ -43,6 +43,9 @@ SETTINGS_CASES = [
     ('"pass_rate_threshold": 1.0', '"pass_rate_threshold": 1.5', "21:7", ["too large", "at most 1"]),
     ('"pass_rate_threshold": 1.0', '"pass_rate_threshold": 100', "21:7", ["too large"]),
     ('"traffic_ratio": 0.05', '"traffic_ratio": "5%"', "31:7", ['"5%"', "a number"]),
+    ('"traffic_ratio": 0.05', '"traffic_ratio": 0', "31:7", ["too small", "above 0"]),
+    ('"traffic_ratio": 0.05', '"traffic_ratio": 5', "31:7", ["too large", "at most 1"]),
+    ('"traffic_ratio": 0.05', '"max_requests": 0', "31:7", ["too small", "at least 1"]),
     ('"gate_3_deterministic_probe_failed"', '"gate_3_probe_failed"', "37:5", ["unknown condition", "did you mean"]),
     ('"gate_3_deterministic_probe_failed"', '"xyz"', "37:5", ["unknown condition 'xyz'", "--conditions"]),
     ('"gate_3_deterministic_probe_failed"', "7", "37:5", ["7 (a number)", "a text"]),
@@ -50,6 +53,17 @@ SETTINGS_CASES = [
     ('"gate_config"', '"gates"', "2:3", ["unknown key 'gates'"]),
     ("{\n  \"gate_config\"", "{\n  // gates\n  \"gate_config\"", "2:3", ["double quotes"]),
 ]  # fmt: skip
+
+VALIDATOR_CASES = [
+    # (keys beside the name, column, words in the message)
+    ('"regex": "("', 36, "not a regular expression"),
+    ('"where": "[", "regex": "a"', 36, "not a regular expression"),
+    ('"json_schema": {"type": "x"}', 36, "not a JSON Schema: 'x'"),
+    ('"tool_schema": {"f": {"type": "x"}}', 36, "f: not a JSON Schema"),
+    ('"tool_schema": {"f": 1}', 36, "f: a JSON Schema belongs here"),
+    ('"where": "a"', 22, "exactly one of 'regex' or 'json_schema' or 'tool_schema' or 'command'"),
+    ('"regex": "b"}, {"name": "a", "regex": "c"', 52, "'a' is taken by a validator above"),
+]
 
 CONFIG_CASES = [
     ('"http://127.0.0.1:8000/v1"', '"127.0.0.1:8000/v1"', "2:1", ["no address", "http://HOST:PORT/v1"]),
@@ -83,6 +97,11 @@ CONFIG_CASES = [
     ("notify_webhook =", 'notify_webhook_env = "HOOK"\nnotify_webhook =', "24:1", ["once, not twice"]),
     ('api_key_env = "VLLM_LOCAL_KEY"', 'api = "antropic"', "4:1", ["did you mean 'anthropic'"]),
     ('api_key_env = "VLLM_LOCAL_KEY"', "timeout_sec = inf", "4:1", ["inf", "finite"]),
+    ("[rollback]", '[traffic]\nlog = "a"\nlisten = "127.0.0.1:9400"\n[rollback]', "24:1", ["not from both"]),
+    ("[rollback]", '[traffic]\nlisten = "a:1"\nanswers = "recorded"\n[rollback]', "24:1", ["carries no answers"]),
+    ("[rollback]", '[traffic]\nlog = "a"\nredact = ["a", "("]\n[rollback]', "24:16", ["not a regular expression"]),
+    ("[rollback]", '[traffic]\nlogs = "a"\n[rollback]', "23:1", ["did you mean 'log'"]),
+    ("[rollback]", "[traffic]\nlog = 7\n[rollback]", "23:1", ["7 (a number)"]),
     ('api_key_env = "TAOTOKEN_API_KEY"', 'snapshot = "a.snapshot"', "9:1", ["not both"]),
 ]  # fmt: skip
 
@@ -96,6 +115,14 @@ def test_a_broken_settings_file(old: str, new: str, place: str, words: list[str]
     told = [error for error in errors if error.startswith(f"settings.json:{place}: error: ")]
     assert told, errors
     assert any(all(word in error for word in words) for error in told), told
+
+
+@pytest.mark.parametrize(("keys", "column", "words"), VALIDATOR_CASES)
+def test_a_broken_validator(keys: str, column: int, words: str) -> None:
+    text = change(SETTINGS, '"traffic_ratio": 0.05', f'"validators": [{{"name": "a", {keys}}}]')
+    plan, errors, _ = examined(settings=text)
+    assert plan is None
+    assert any(error.startswith(f"settings.json:31:{column}: error: ") and words in error for error in errors), errors
 
 
 @pytest.mark.parametrize(("old", "new", "place", "words"), CONFIG_CASES, ids=[case[1][:60] for case in CONFIG_CASES])
