@@ -17,7 +17,7 @@ from vllm_gate.gates.asking import no_token, one_token
 from vllm_gate.gates.canary.findings import facts_of, findings_of
 from vllm_gate.gates.canary.means import TrafficSource
 from vllm_gate.gates.canary.pairing import Pairing
-from vllm_gate.gates.canary.running import run_canary
+from vllm_gate.gates.canary.running import Canary
 from vllm_gate.gates.interface import Check, Context
 from vllm_gate.server.interface import Service
 from vllm_gate.server.reply import Refusal
@@ -56,16 +56,16 @@ def _shadow(context: Context) -> Iterator[Finding]:
             yield problem
             return
     pairing = _pairing(context, baseline)
-    ran = run_canary(
-        plan.gates.shadow_canary,
-        context.means,
-        traffic,
-        pairing.ask,
+    ran = Canary(
+        settings=plan.gates.shadow_canary,
+        means=context.means,
+        traffic=traffic,
+        ask=pairing.ask,
         salt=plan.traffic.salt,
         recorded=recorded,
         now=context.now,
         progress=context.progress,
-    )
+    ).run()
     context.facts["canary"] = facts_of(ran, traffic.tally)
     yield from findings_of(ran, traffic, plan.gates.shadow_canary.traffic_ratio, places(plan))
 

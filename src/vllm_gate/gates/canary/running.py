@@ -50,106 +50,101 @@ def limits_of(settings: ShadowCanarySettings) -> Limits:
     return Limits(success_drop=settings.task_success_drop_threshold, degeneration=settings.degeneration_rate_threshold)
 
 
-def run_canary(
-    settings: ShadowCanarySettings,
-    means: Means,
-    traffic: TrafficSource,
-    ask: Callable[[Sampled], Pair],
-    *,
-    salt: str,
-    recorded: bool,
-    now: Callable[[], float],
-    progress: Callable[..., None],
-) -> Ran:
-    """Ask until enough is known, or until traffic or a budget ends. The result tells what kept it from going on."""
-    sampler = Sampler(
-        settings.traffic_ratio,
-        salt=salt,
-        per_conversation=settings.max_per_conversation,
-        shard=means.shard,
-        shards=means.shards,
-    )
-    ran = Ran(course=Course(limits_of(settings)), sampler=sampler)
-    try:
-        for outcome in means.journal.before():
-            ran.add(outcome)
-        ran.resumed = ran.course.counts.pairs + ran.course.counts.excluded
-        if ran.course.ended:
-            ran.ended = DECIDED
-        else:
-            with closing(_with_answers(traffic) if recorded else traffic.requests()) as requests:
-                _ask_on(settings, means, traffic, requests, ask, ran, now, progress)
-    except (CouldNotJudge, FileProblem) as problem:
-        ran.problem = problem
-    ran.course.mark()
-    return ran
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """What to ask of whom, and for how long. `recorded`: the answers in the log stand for the baseline."""
 
+    settings: ShadowCanarySettings
+    means: Means
+    traffic: TrafficSource
+    ask: Callable[[Sampled], Pair]
+    salt: str
+    recorded: bool
+    now: Callable[[], float]
+    progress: Callable[..., None]
 
-def _ask_on(
-    settings: ShadowCanarySettings,
-    means: Means,
-    traffic: TrafficSource,
-    requests: Iterator[TrafficRequest | None],
-    ask: Callable[[Sampled], Pair],
-    ran: Ran,
-    now: Callable[[], float],
-    progress: Callable[..., None],
-) -> None:
-    pace = Pace(settings.concurrency)
-    deadline = now() + settings.max_duration_sec
-    items = _items(settings, traffic, requests, ran, now, deadline)
-    silent = 0
-    with closing(in_order(items, ask, pace, settings.concurrency)) as pairs:
-        for pair in pairs:
-            (pace.struggled if pair.struggled else pace.went_well)()
-            means.journal.add(pair.outcome)
-            ran.add(pair.outcome)
-            silent = silent + 1 if pair.outcome.result == EXCLUDED else 0
-            progress(_told(ran), ran.course.counts.pairs, _total(settings, means), "pairs")
+    def run(self) -> Ran:
+        """Ask until enough is known, or until traffic or a budget ends. The result tells what kept it from going on."""
+        settings, means = self.settings, self.means
+        sampler = Sampler(
+            settings.traffic_ratio,
+            salt=self.salt,
+            per_conversation=settings.max_per_conversation,
+            shard=means.shard,
+            shards=means.shards,
+        )
+        ran = Ran(course=Course(limits_of(settings)), sampler=sampler)
+        try:
+            for outcome in means.journal.before():
+                ran.add(outcome)
+            ran.resumed = ran.course.counts.pairs + ran.course.counts.excluded
             if ran.course.ended:
                 ran.ended = DECIDED
-            elif silent >= _SILENT:
-                ran.ended = f"the baseline left {silent} requests in a row unanswered"
-            elif now() > deadline:
-                ran.ended = f"max_duration_sec ({settings.max_duration_sec:g} s) is over"
-            elif settings.max_total_tokens and ran.tallies.tokens >= settings.max_total_tokens:
-                ran.ended = f"max_total_tokens ({settings.max_total_tokens:,}) are used up"
-            if ran.ended:
+            else:
+                self._ask_on(ran)
+        except (CouldNotJudge, FileProblem) as problem:
+            ran.problem = problem
+        ran.course.mark()
+        return ran
+
+    def _ask_on(self, ran: Ran) -> None:
+        settings, traffic = self.settings, self.traffic
+        pace = Pace(settings.concurrency)
+        deadline = self.now() + settings.max_duration_sec
+        silent = 0
+        with (
+            closing(_with_answers(traffic) if self.recorded else traffic.requests()) as requests,
+            closing(in_order(self._sample(requests, ran, deadline), self.ask, pace, settings.concurrency)) as pairs,
+        ):
+            for pair in pairs:
+                (pace.struggled if pair.struggled else pace.went_well)()
+                self.means.journal.add(pair.outcome)
+                ran.add(pair.outcome)
+                silent = silent + 1 if pair.outcome.result == EXCLUDED else 0
+                total = -(-settings.max_requests // self.means.shards)
+                self.progress(_told(ran), ran.course.counts.pairs, total, "pairs")
+                ran.ended = self._end(ran, silent, deadline)
+                if ran.ended:
+                    return
+        ran.ended = ran.exhausted or f"the traffic ({traffic.name}) is at its end"
+
+    def _end(self, ran: Ran, silent: int, deadline: float) -> str:
+        """Why to ask no more; empty to go on."""
+        settings = self.settings
+        if ran.course.ended:
+            return DECIDED
+        if silent >= _SILENT:
+            return f"the baseline left {silent} requests in a row unanswered"
+        if self.now() > deadline:
+            return f"max_duration_sec ({settings.max_duration_sec:g} s) is over"
+        if settings.max_total_tokens and ran.tallies.tokens >= settings.max_total_tokens:
+            return f"max_total_tokens ({settings.max_total_tokens:,}) are used up"
+        return ""
+
+    def _sample(self, requests: Iterator[TrafficRequest | None], ran: Ran, deadline: float) -> Iterator[Sampled | None]:
+        """The sample from where an earlier run stopped. What ends it early is written to `ran.exhausted`."""
+        last = ran.last
+        first = last.number + 1 if last else 0
+        offset = first if not self.traffic.repeatable else 0
+        for request in requests:
+            if self.now() > deadline:
+                ran.exhausted = f"max_duration_sec ({self.settings.max_duration_sec:g} s) is over"
                 return
-    ran.ended = ran.exhausted or f"the traffic ({traffic.name}) is at its end"
-
-
-def _items(
-    settings: ShadowCanarySettings,
-    traffic: TrafficSource,
-    requests: Iterator[TrafficRequest | None],
-    ran: Ran,
-    now: Callable[[], float],
-    deadline: float,
-) -> Iterator[Sampled | None]:
-    """The sample from where an earlier run stopped. What ends it early is written to `ran.exhausted`."""
-    last = ran.last
-    first = last.number + 1 if last else 0
-    offset = first if not traffic.repeatable else 0
-    for request in requests:
-        if now() > deadline:
-            ran.exhausted = f"max_duration_sec ({settings.max_duration_sec:g} s) is over"
-            return
-        found = ran.sampler.take(request) if request else None
-        if ran.sampler.size + offset > settings.max_requests:
-            ran.exhausted = f"max_requests ({settings.max_requests:,}) are reached"
-            return
-        if found is None:
-            if request is None:
-                yield None
-            continue
-        sampled = Sampled(found.number + offset, found.request)
-        if last and sampled.number == last.number and sampled.key != last.key:
-            raise _other_traffic(traffic)
-        if sampled.number >= first:
-            yield sampled
-    if ran.sampler.size + offset < first:
-        raise _other_traffic(traffic)
+            found = ran.sampler.take(request) if request else None
+            if ran.sampler.size + offset > self.settings.max_requests:
+                ran.exhausted = f"max_requests ({self.settings.max_requests:,}) are reached"
+                return
+            if found is None:
+                if request is None:
+                    yield None
+                continue
+            sampled = Sampled(found.number + offset, found.request)
+            if last and sampled.number == last.number and sampled.key != last.key:
+                raise _other_traffic(self.traffic)
+            if sampled.number >= first:
+                yield sampled
+        if ran.sampler.size + offset < first:
+            raise _other_traffic(self.traffic)
 
 
 def _with_answers(traffic: TrafficSource) -> Generator[TrafficRequest | None]:
@@ -166,10 +161,6 @@ def _other_traffic(traffic: TrafficSource) -> FileProblem:
         f"{traffic.name} is not the traffic that the journal was begun with",
         hint="go on with the same files in the same order, or begin a new journal",
     )
-
-
-def _total(settings: ShadowCanarySettings, means: Means) -> int:
-    return -(-settings.max_requests // means.shards)
 
 
 def _told(ran: Ran) -> str:
