@@ -1,6 +1,6 @@
 """Requests a second of the canary's client, of `vllm bench serve` and of guidellm, on a server that costs nothing.
 
-bench/run replay_client    # after `make e2e`, whose vLLM it uses; installs guidellm (5 GB) beside it
+bench/run replay_client    # installs the vLLM of `make e2e` and guidellm (9 GB together) where they are missing
 
 16 requests at a time, the same prompts, the clients one after the other, twice. The others stream, as is their default;
 the canary asks for whole answers, as it always does. Prints where the canary's client spends its time.
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.noop_server import MODEL, noop_server
-from tests.e2e.lab.install import REPOSITORY, Lab
+from tests.e2e.lab.install import REPOSITORY, Lab, install
 
 from vllm_gate.server.connect import connect
 from vllm_gate.server.interface import Service
@@ -96,9 +96,6 @@ def where_time_goes(root: str) -> Mapping[str, float]:
 
 def main() -> int:
     """Print all rates and ratios."""
-    if not (LAB.venv / "bin/vllm").exists():
-        print("no vLLM: run `make e2e` (or tests/e2e/lab/install.py) first")
-        return 2
     _install()
     rates: dict[str, list[float]] = {name: [] for name in CLIENTS}
     with noop_server() as root, tempfile.TemporaryDirectory() as folder:
@@ -133,7 +130,8 @@ def _run(out: Path, *command: object) -> dict[str, list[dict[str, dict[str, floa
 
 
 def _install() -> None:
-    """guidellm, and what `vllm bench serve` reads its prompts with."""
+    """vLLM, guidellm, and what `vllm bench serve` reads its prompts with."""
+    install(LAB)
     uv = LAB.venv / "bin/uv"
     if not GUIDELLM.exists():
         venv.create(GUIDELLM)
