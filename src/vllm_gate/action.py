@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from types import FrameType
 
 from vllm_gate import cli
@@ -20,8 +21,13 @@ from vllm_gate.github.neutral import NeutralWriter
 
 PLAN_OPTIONS = ("settings", "config", "lock-file", "log", "service-url")
 """Inputs that every command with a configuration takes as options of the same name."""
-RUN_OPTIONS = (*PLAN_OPTIONS, "gates", "report-dir", "fail-on", "rollback", "traffic", "shard")
+MERGE_OPTIONS = (*PLAN_OPTIONS, "report-dir", "fail-on", "rollback")
+RUN_OPTIONS = (*MERGE_OPTIONS, "gates", "traffic", "shard")
+_JUDGED = {"run": RUN_OPTIONS, "merge": MERGE_OPTIONS}
+"""Commands whose verdict gets check runs, outputs and a rollback, and the inputs that they take."""
 _WITH_PLAN = ("validate", "capture", "doctor")
+_AS_RUN = {"shadow": "gates: 5", "mirror": 'gates: 5, with listen = "HOST:PORT" under [traffic]'}
+"""Commands that `run` does as well: with check runs, and with what a pull request may not do."""
 
 
 def main(environ: Mapping[str, str] | None = None) -> int:
@@ -48,12 +54,13 @@ def entry() -> None:
 def _run(environ: Mapping[str, str], commands: WorkflowCommands) -> int:
     words = shlex.split(_input(environ, "command") or "run")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # see cli.main
-    if words[0] != "run":
-        options = _options(environ, PLAN_OPTIONS) if words[0] in _WITH_PLAN else []
-        return cli.main([*words, *options])
+    if words[0] not in (*_JUDGED, *_AS_RUN):
+        return cli.main([*words, *(_options(environ, PLAN_OPTIONS) if words[0] in _WITH_PLAN else ())])
     try:
+        if words[0] in _AS_RUN:
+            raise UsageError(f"the action has no command {words[0]}", hint=f"use `run` with {_AS_RUN[words[0]]}")
         _close_on_signals()
-        return _judge(words[1:], environ, commands)
+        return _judge(words[0], words[1:], environ, commands)
     except (Interrupted, KeyboardInterrupt) as interrupted:
         commands.annotate("warning", str(interrupted) or "interrupted", title="vllm-gate")
         return ExitCode.INTERRUPTED
@@ -68,18 +75,18 @@ def _run(environ: Mapping[str, str], commands: WorkflowCommands) -> int:
         return ExitCode.BUG
 
 
-def _judge(words: Sequence[str], environ: Mapping[str, str], commands: WorkflowCommands) -> ExitCode:
+def _judge(command: str, words: Sequence[str], environ: Mapping[str, str], commands: WorkflowCommands) -> ExitCode:
     # Only now: numpy and the gates take a second to load, and a usage error should not wait for them.
     from vllm_gate.app.actions import Inputs, judge_in_actions
-    from vllm_gate.commands import run as run_command
 
     token = _input(environ, "github-token")
     if token:
         commands.mask(token)
     run = read_run(environ, head_sha=_input(environ, "head-sha"))
-    parser = argparse.ArgumentParser(prog="vllm-gate run")
-    run_command.add_arguments(parser)
-    arguments = parser.parse_args([*words, *_options(environ, RUN_OPTIONS)])
+    parser = argparse.ArgumentParser(prog=f"vllm-gate {command}")
+    import_module(f"vllm_gate.commands.{command}").add_arguments(parser)
+    parser.set_defaults(gates="", traffic=[], shard="1/1", journals=[])  # what a command has no option for
+    arguments = parser.parse_args([*words, *_options(environ, _JUDGED[command])])
     hosts = _input(environ, "allowed-hosts").replace(",", " ").split()
     inputs = Inputs(
         token=Secret(token) if token else None,
@@ -89,7 +96,7 @@ def _judge(words: Sequence[str], environ: Mapping[str, str], commands: WorkflowC
         workflow=_input(environ, "rollback-workflow"),
         ref=_input(environ, "rollback-ref"),
     )
-    return judge_in_actions(arguments, inputs, run, commands, environ)
+    return judge_in_actions(arguments, inputs, run, commands, environ, journals=arguments.journals)
 
 
 def _options(environ: Mapping[str, str], names: Sequence[str]) -> list[str]:

@@ -93,21 +93,43 @@ def test_a_broken_release_on_main_is_blocked_told_and_rolled_back(
     assert json.loads(step.outputs["report-json"])["verdict"] == "fail"
 
 
-def test_a_canary_by_inputs_and_its_shards_merged(tmp_path: Path, github: Start) -> None:
-    runner = Runner(tmp_path, github().url)
+def test_a_canarys_shards_and_their_verdict(tmp_path: Path, github: Start) -> None:
+    stand_in = github()
+    runner = Runner(tmp_path, stand_in.url)
     with canary(runner.workspace, always, count=300):
         (runner.workspace / "traffic.jsonl").rename(runner.workspace / "other.jsonl")
-        steps = [
-            runner.step(gates="5", traffic="other.jsonl", shard=f"{shard}/2", report_dir=f"shard-{shard}")
-            for shard in (1, 2)
-        ]
-        missing = runner.step(gates="5", traffic="none.jsonl")
+        config = runner.workspace / "config.toml"
+        config.write_text(config.read_text() + ROLLBACK)
+        given = {"gates": "5", "traffic": "other.jsonl", "checks": "false", "rollback": "off"}
+        shards = [runner.step(**given, shard=f"{shard}/2", report_dir=f"shard-{shard}") for shard in (1, 2)]
+        assert (stand_in.check_runs, stand_in.runs) == ({}, [])
         merged = runner.step(command="merge shard-1/canary.jsonl shard-2/canary.jsonl")
-    assert [step.code for step in (*steps, merged)] == [1, 1, 1]
-    assert [step.outputs["failed-gates"] for step in steps] == ["gate_5_shadow_canary"] * 2
-    assert missing.code == 2
-    assert "none.jsonl: there is no such traffic log" in missing.log
-    assert "private" not in "".join(step.log + step.summary for step in (*steps, missing, merged))
+        twice = runner.step(command="merge shard-1/canary.jsonl shard-1/canary.jsonl")
+    assert [step.code for step in (*shards, merged, twice)] == [1, 1, 1, 2]
+    assert {step.outputs["failed-gates"] for step in (*shards, merged)} == {"gate_5_shadow_canary"}
+    (check,) = stand_in.check_runs.values()
+    assert (check["name"], check["conclusion"]) == ("vllm-gate / 5 shadow canary", "failure")
+    assert merged.outputs["rollback-conditions"] == "gate_5_task_success_dropped"
+    assert merged.outputs["rollback-dispatched"] == "true"
+    assert len(stand_in.runs) == 1
+    assert "the same shard as" in twice.log
+    assert "private" not in "".join(step.log + step.summary for step in (*shards, merged, twice))
+
+
+@pytest.mark.parametrize("command", ["shadow", "mirror --listen 127.0.0.1:0"])
+def test_a_canary_is_run_as_a_gate(tmp_path: Path, github: Start, command: str) -> None:
+    step = Runner(tmp_path, github().url).step(command=command)
+    assert step.code == 2
+    (told,) = step.annotations("error")
+    assert "use `run` with gates: 5" in told.message
+
+
+def test_a_canary_without_its_traffic(tmp_path: Path, github: Start) -> None:
+    runner = Runner(tmp_path, github().url)
+    with canary(runner.workspace, always, count=10):
+        step = runner.step(gates="5", traffic="none.jsonl")
+    assert step.code == 2
+    assert "none.jsonl: there is no such traffic log" in step.log
 
 
 def test_the_same_attempt_rolls_back_once(tmp_path: Path, github: Start) -> None:

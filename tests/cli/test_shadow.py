@@ -219,6 +219,21 @@ def test_outcomes_are_never_counted_twice(tmp_path: Path) -> None:
     assert "no journal of" not in whole.out
 
 
+def test_a_folder_stands_for_its_journals(tmp_path: Path) -> None:
+    (tmp_path / "journals").mkdir()
+    with canary(tmp_path, never, count=60):
+        empty = vllm_gate("merge", "journals", cwd=tmp_path)
+        for journal in sharded(tmp_path, 2):
+            journal.rename(tmp_path / "journals" / journal.name)
+        whole = vllm_gate("merge", "journals", cwd=tmp_path)
+        (tmp_path / "journals/shard-2.jsonl").unlink()
+        incomplete = vllm_gate("merge", "journals", cwd=tmp_path)
+    assert (empty.code, whole.code, incomplete.code) == (2, 3, 3)
+    assert "there is no journal (*.jsonl) in this folder" in empty.err
+    assert "no journal of" not in whole.out
+    assert "no journal of shard 2 of 2" in " ".join(incomplete.out.split())
+
+
 def test_journals_of_another_canary_are_not_merged(tmp_path: Path) -> None:
     with canary(tmp_path, never, count=30):
         journals = sharded(tmp_path, 2)

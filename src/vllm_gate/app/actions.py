@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from vllm_gate.app.annotate import annotate_diagnostics, annotate_report
 from vllm_gate.app.canary import JOURNAL, means_for, with_traffic
 from vllm_gate.app.check_observer import CheckObserver
 from vllm_gate.app.live import progress_observer
+from vllm_gate.app.merged_canary import MergedCanary
 from vllm_gate.app.observers import Several
 from vllm_gate.app.plan import Files, WorkingTree, conditions, plan_from, sources_from
 from vllm_gate.app.release import Options, judge_release
@@ -24,6 +26,8 @@ from vllm_gate.config.weakening import weakened
 from vllm_gate.core.report import Report
 from vllm_gate.core.secret import Secret
 from vllm_gate.errors import ConfigError, ExitCode, GateError, UsageError
+from vllm_gate.gates.canary.means import Means
+from vllm_gate.gates.interface import Gate
 from vllm_gate.gates.registry import GATES
 from vllm_gate.github.api import GitHubApi
 from vllm_gate.github.checks import CheckRuns
@@ -50,13 +54,24 @@ class Inputs:
 
 
 def judge_in_actions(
-    arguments: argparse.Namespace, inputs: Inputs, run: Run, commands: WorkflowCommands, environ: Mapping[str, str]
+    arguments: argparse.Namespace,
+    inputs: Inputs,
+    run: Run,
+    commands: WorkflowCommands,
+    environ: Mapping[str, str],
+    *,
+    journals: Sequence[Path] = (),
 ) -> ExitCode:
-    """Judge, and leave behind all that the Actions pages show. Raises GateError where there is nothing to judge."""
+    """Judge, and leave behind all that the Actions pages show. Raises GateError where there is nothing to judge.
+
+    `journals` of a canary's shards are judged in place of the gates: nothing is asked again.
+    """
     clock = Clock()
     api = _api(inputs.token, run, clock)
     run = _on_the_commented_head(run, api)
     plan = _plan(arguments, inputs, api, commands, environ)
+    if not journals:
+        plan = with_traffic(plan, arguments.traffic)
     for secret in secrets_of(plan):
         commands.mask(secret.reveal())
     if run.base_sha and api:
@@ -74,10 +89,15 @@ def judge_in_actions(
     # A pull request's own files must not be able to start programs on the runner.
     trusted = not run.proposes or bool(inputs.config_ref)
     journal = arguments.report_dir / JOURNAL
-    with means_for(plan, environ, journal=journal, shard=arguments.shard, commands=trusted) as means:
+    gates: Sequence[Gate] = (MergedCanary(plan, journals),) if journals else GATES
+    with (
+        nullcontext(Means())
+        if journals
+        else means_for(plan, environ, journal=journal, shard=arguments.shard, commands=trusted) as means
+    ):
         report, path = judge_release(
             plan,
-            GATES,
+            gates,
             options,
             observer=Several(
                 progress_observer(clock.now),
@@ -133,7 +153,7 @@ def _plan(
         raise
     rollback = plan.rollback
     return replace(
-        with_traffic(plan, arguments.traffic),
+        plan,
         rollback=replace(
             rollback,
             workflow=inputs.workflow or rollback.workflow,

@@ -27,9 +27,13 @@ from vllm_gate.traffic.sampling import Sampler
 
 
 class MergedCanary(ShadowCanary):
-    """See the module. Raises FileProblem for journals that are not shards of this plan's canary."""
+    """See the module. Raises FileProblem for journals that are not shards of this plan's canary.
+
+    A folder among `paths` stands for the journals in it.
+    """
 
     def __init__(self, plan: Plan, paths: Sequence[Path]) -> None:
+        paths = [journal for path in paths for journal in _journals(path)]
         self._paths = paths
         self.name = f"{len(paths)} journals"
         self.tally = Tally()
@@ -53,6 +57,14 @@ class MergedCanary(ShadowCanary):
         ran.ended = ran.ended or f"that is all the journals hold{self._missing}"
         context.facts["canary"] = facts_of(ran, self.tally)
         yield from findings_of(ran, self, settings.traffic_ratio, places(context.plan))
+
+
+def _journals(path: Path) -> Sequence[Path]:
+    if not path.is_dir():
+        return [path]
+    if found := sorted(path.glob("*.jsonl")):
+        return found
+    raise FileProblem(f"{path}: there is no journal (*.jsonl) in this folder")
 
 
 def _missing_shards(plan: Plan, paths: Sequence[Path]) -> str:

@@ -15,7 +15,9 @@ from vllm_gate.errors import ExitCode
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `merge`."""
     add_judging_arguments(parser)
-    parser.add_argument("journals", type=Path, nargs="+", metavar="JOURNAL", help="what `shadow --shard` left behind")
+    parser.add_argument(
+        "journals", type=Path, nargs="+", metavar="JOURNAL", help="what `--shard` left behind, or a folder of those"
+    )
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
