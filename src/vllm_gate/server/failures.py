@@ -32,6 +32,8 @@ def explain(error: BaseException, *, limit_s: float, answering: bool) -> tuple[s
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return DNS, "the host name does not resolve"
     for cause in causes:
+        if isinstance(cause, FileNotFoundError):
+            return TLS, "the CA bundle that REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE names is not there"
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _TLS_CUT):
             why = getattr(cause, "verify_message", None) or getattr(cause, "reason", None) or cause
             return TLS, f"TLS failed: {why}"
