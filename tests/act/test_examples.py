@@ -24,6 +24,8 @@ from tests.github.contract import judge
 from vllm_gate.simulator.github import GitHubStandIn
 from vllm_gate.simulator.server import Simulator
 from vllm_gate.simulator.settings import SimulatorSettings
+from vllm_gate.simulator.traffic import bodies
+from vllm_gate.traffic.request import CHAT
 
 ROOT = Path(__file__).parent.parent.parent
 ACT = Path(sys.executable).parent / "act"
@@ -35,6 +37,12 @@ SETTINGS = """\
     "gate_4_long_context": {"context_lengths": [1024], "max_requests": 12}
   },
   "rollback_conditions": ["gate_3_deterministic_probe_failed"]
+}
+"""
+CANARY = """\
+{
+  "gate_config": {"gate_5_shadow_canary": {"traffic_ratio": 1.0}},
+  "rollback_conditions": ["gate_5_task_success_dropped"]
 }
 """
 UPLOAD = "actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02"
@@ -49,7 +57,8 @@ jobs:
 STAND_INS = {
     UPLOAD: (
         "{name: {default: x}, path: {required: true}, if-no-files-found: {default: x}}",
-        'mkdir -p "$STORE/$NAME" && cp -r $WHAT "$STORE/$NAME/"',
+        # A folder's content becomes the artifact's, not the folder itself.
+        """mkdir -p "$STORE/$NAME" && if [ -d "$WHAT" ]; then WHAT="$WHAT/."; fi && cp -r $WHAT "$STORE/$NAME/\"""",
     ),
     DOWNLOAD: (
         "{pattern: {default: x}, path: {default: .}, merge-multiple: {default: x}}",
@@ -249,7 +258,7 @@ def test_the_reusable_workflow_judges_in_stages(job: Any, github: GitHubStandIn)
     names = [run["name"] for run in github.check_runs.values()]
     assert {"vllm-gate / 1 model load", "vllm-gate / 3 golden prompts"} <= set(names)
     assert any(name.startswith("vllm-gate / 4") for name in names)
-    assert "vllm-gate: pass (gates 1 to 3: pass, gate 4: pass)" in ran.log or "verdict=pass" in ran.log
+    assert "vllm-gate: pass (gates 1 to 3: pass, gates 4 and 5: pass)" in ran.log or "verdict=pass" in ran.log
 
 
 def test_the_reusable_workflow_stops_at_a_fault(job: Any, github: GitHubStandIn) -> None:
@@ -267,6 +276,22 @@ def test_a_release_that_the_workflow_starts_is_captured_and_judged(job: Any, git
     assert len(github.runs) == 1
     assert len(made.started) == 2, "the TP=1 variant, and the release"
     assert not list(made.containers.glob("*.pid"))
+
+
+def test_a_canary_in_shards_gets_one_verdict_and_one_rollback(job: Any, github: GitHubStandIn) -> None:
+    made = job("fp32_as_bf16")
+    traffic = made.folder.parent / "traffic.jsonl"
+    rows = ({"custom_id": str(number), "url": CHAT, "body": body} for number, body in enumerate(bodies(80)))
+    traffic.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (made.folder / "settings.json").write_text(CANARY)
+    with Simulator(SimulatorSettings(tp=1)) as baseline:
+        config = (made.folder / "config.toml").read_text()
+        address = f'base_url = "{baseline.base_url}"\nmodel = "{SimulatorSettings().model}"\n'
+        (made.folder / "config.toml").write_text(f"{config}\n[service.baseline]\n{address}")
+        ran = made.act("workflow_dispatch", "canary.yml", traffic=str(traffic))
+    assert ran.code == 1, ran.log
+    assert [run["name"] for run in github.check_runs.values()] == ["vllm-gate / 5 shadow canary"], ran.log
+    assert len(github.runs) == 1
 
 
 def test_a_fault_is_localised(job: Any) -> None:
